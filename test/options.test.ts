@@ -119,47 +119,47 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
 
   ['sqliteInbox', [':memory:', { busyTimeoutMs: -1 }], '`busyTimeoutMs` must be an integer'],
-  ['sqliteInbox', [], '`file` must be a path, or a connection of node:sqlite'],
-  ['sqliteInbox', [''], '`file` must be a path, or a connection of node:sqlite'],
-  ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
+  ['sqliteInbox', [], '`file` must be a path, or a connection from node:sqlite'],
+  ['sqliteInbox', [''], '`file` must be a path, or a connection from node:sqlite'],
+  ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection from node:sqlite'],
 
   ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with any of'],
 
   ['postgresInbox', [poolWithClients, { transactional: 'yes' }], '`transactional` must be true or false'],
-  ['postgresInbox', [pool, { schema: 'a-b' }], '`schema` must be a name of at most 63 letters'],
+  ['postgresInbox', [pool, { schema: 'a-b' }], '`schema` must be a name with up to 63 letters'],
   ['postgresInbox', [pool, 'stablehooks'], 'the options must be an object'],
-  ['postgresInbox', [], '`pool` must be a Pool of pg'],
-  ['postgresInbox', ['postgres://localhost'], '`pool` must be a Pool of pg'],
+  ['postgresInbox', [], '`pool` must be a Pool from pg'],
+  ['postgresInbox', ['postgres://localhost'], '`pool` must be a Pool from pg'],
   ['postgresInbox', [postgresJs], 'a PGlite, or your data layer wrapped in fromPostgresJs(sql)'],
 
-  ['postgresInbox', [neonHttp, { transactional: true }], 'for Neon, pass its Pool'],
+  ['postgresInbox', [neonHttp, { transactional: true }], 'for Neon, pass a Pool from Neon'],
   [
     'postgresInbox',
     [fromDrizzle(drizzleNeonHttp(neonHttp)), { transactional: true }],
-    'for Neon, pass its Pool',
+    'for Neon, pass a Pool from Neon',
   ],
 
-  ['postgresMigrations', [{ schema: '' }], '`schema` must be a name of at most 63 letters'],
+  ['postgresMigrations', [{ schema: '' }], '`schema` must be a name with up to 63 letters'],
 
   ['mysqlInbox', [mysqlPool, { prefix: 'a-b' }], '`prefix` must be '],
-  ['mysqlInbox', [pool], '`pool` must be a pool of mysql2/promise (createPool)'],
+  ['mysqlInbox', [pool], '`pool` must be a pool from mysql2/promise (createPool)'],
   ['mysqlMigrations', [{ prefix: '' }], '`prefix` must be '],
   ['migrateMysql', [mysqlPool, { prefix: '1st' }], '`prefix` must be '],
-  ['migrateMysql', ['mysql://localhost'], '`pool` must be a pool of mysql2/promise (createPool)'],
+  ['migrateMysql', ['mysql://localhost'], '`pool` must be a pool from mysql2/promise (createPool)'],
 
   ['health', [receiver], '`inbox` must be an inbox'],
   ['toHealthRoutes', [{ readNote: method }], '`inbox` must be an inbox'],
   ['health', [memoryInbox(), { dueMs: -1 }], '`dueMs` must be an integer from 0'],
   ['toHealthRoutes', [memoryInbox(), { maxDead: 0.5 }], '`maxDead` must be an integer from 0'],
 
-  ['migratePostgres', [pool, { schema: '1st' }], '`schema` must be a name of at most 63 letters'],
-  ['migratePostgres', [{ schema: 'hooks' }], '`pool` must be a Pool of pg'],
+  ['migratePostgres', [pool, { schema: '1st' }], '`schema` must be a name with up to 63 letters'],
+  ['migratePostgres', [{ schema: 'hooks' }], '`pool` must be a Pool from pg'],
 
   ['redisInbox', [upstash, { prefix: 'a{b' }], '`prefix` must be a non-empty string without braces'],
   [
     'redisInbox',
     [],
-    '`redis` must be fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis',
+    '`redis` must be fromIoredis(client), fromNodeRedis(client), or a client from @upstash/redis',
   ],
   ['redisInbox', [nodeRedis], '`redis` must be fromIoredis(client), fromNodeRedis(client)'],
 

@@ -1,4 +1,4 @@
-/** Data layers of Postgres and MySQL. All of them are exported by both inboxes. */
+/** Adapters for the data layers that support both Postgres and MySQL. The modules of both inboxes export all of them. */
 import { ConfigError } from '../core/errors.js';
 import { adapt, type DataLayer, isClient, isNeonHttp, TransactionEnded, toRows } from './adapt.js';
 
@@ -12,33 +12,32 @@ export interface DrizzleLike<Tx> {
 }
 
 /**
- * Adapts a Drizzle database over node-postgres, postgres.js, PGlite, another Postgres driver, or `mysql2`:
- * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own
- * transaction with the schema of `db`. Calling `transaction` on it opens a savepoint. Await every statement, because
- * Drizzle also sends statements after the handler has ended, and these may become part of another event's
- * transaction.
+ * Adapts a Drizzle database that uses node-postgres, postgres.js, PGlite, another Postgres driver or `mysql2`:
+ * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own transaction,
+ * with the schema of `db`. To open a savepoint, call `ctx.tx.transaction`. Await every statement. Drizzle also sends
+ * statements after the handler has ended, and such a statement can become part of another event's transaction.
  *
- * With a `pg` pool, add an `error` listener to its connections. Otherwise, a broken connection ends the process:
+ * With a `pg` pool, a broken connection ends the process unless you add an `error` listener to every connection:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is a Drizzle database over a single `Client`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` uses a single `Client`.
  */
 export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const { session } = Object(db) as { readonly session?: { readonly client?: DrizzleClient } };
   if (isClient(session?.client))
     throw new ConfigError(
-      'fromDrizzle: the database uses a single Client, but each transaction needs a connection of its own. Create the database with a Pool.',
+      'fromDrizzle: the database uses a single Client, but each transaction needs its own connection. Create the database with a Pool.',
     );
   const config = { isolationLevel: 'read committed' } as const;
   const layer = adapt<Tx, DrizzleLike<Tx>>({
     db,
     async send(over, text, values) {
-      // The result of the `sql` tag, reduced to the part that `execute` reads.
+      // Imitates the result of the `sql` tag, with only the part that `execute` reads.
       const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
       return toRows(await over.execute(query as never));
     },
-    // Over a pool, the transaction runs on a connection that is checked out here. Drizzle never releases its own connection
-    // if BEGIN fails, which empties the pool.
+    // With a pool, the transaction runs on a connection that this code checks out. If BEGIN failed on a connection that
+    // Drizzle had checked out, Drizzle would never release the connection, and the pool would become empty.
     async begin(work) {
       const connection = await (session?.client?.getConnection?.() ?? session?.client?.connect?.());
       if (connection === undefined) return db.transaction(work, config);
@@ -58,17 +57,17 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
     },
     unwrap: (error) => error.cause,
   });
-  // An inbox that needs transactions refuses it.
+  // An inbox that needs transactions refuses a data layer without `transaction`.
   return isNeonHttp(session?.client) ? ({ query: layer.query } as DataLayer<Tx>) : layer;
 }
 
-/** A pool of `mysql2` has `getConnection`, and one of `pg` has `connect`. Other drivers have neither. */
+/** A pool from `mysql2` has `getConnection`, and a pool from `pg` has `connect`. Other drivers have neither method. */
 type DrizzleClient = { readonly [Name in 'getConnection' | 'connect']?: () => Promise<DrizzleConnection> };
 
 interface DrizzleConnection {
-  /** With an error, the pool of `pg` closes it. */
+  /** Returns the connection to its pool. If an error is given, a pool from `pg` closes the connection. */
   release(error?: Error): void;
-  /** Of `mysql2` alone: closes it. */
+  /** Closes the connection. Only connections from `mysql2` have this method. */
   destroy?(): void;
 }
 
@@ -83,10 +82,10 @@ export interface KyselyLike<Tx> {
 }
 
 /**
- * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`, or
- * `mysqlInbox` with its `MysqlDialect` over `mysql2`. `ctx.tx` is Kysely's own `Transaction`. Kysely doesn't support
- * nested transactions there, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag. With a `pg` pool,
- * add the `error` listener that {@link fromDrizzle} shows.
+ * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`. For MySQL,
+ * create the database with Kysely's `MysqlDialect` and `mysql2`, and use `mysqlInbox`. `ctx.tx` is Kysely's own
+ * `Transaction`. A Kysely transaction can't contain another one, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with
+ * Kysely's `sql` tag. With a `pg` pool, add the `error` listener that {@link fromDrizzle} shows.
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KyselyLike<Tx>>({
@@ -98,7 +97,7 @@ export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
         query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
         queryId: { queryId: 'stablehooks' },
       };
-      // Plugins such as CamelCasePlugin rename columns.
+      // Without plugins, because some of them, such as CamelCasePlugin, rename columns.
       return toRows(await over.withoutPlugins().executeQuery(query as never));
     },
     begin: (work) => db.transaction().setIsolationLevel('read committed').execute(work),
@@ -117,9 +116,9 @@ export interface KnexLike<Tx> {
 }
 
 /**
- * Adapts a Knex instance: `postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true })`, or
- * `mysqlInbox` with the client `mysql2`. `ctx.tx` is Knex's own `Knex.Transaction`. Calling `transaction` on it opens
- * a savepoint.
+ * Adapts a Knex instance: `postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true })`. For
+ * MySQL, create the instance with the client `mysql2`, and use `mysqlInbox`. `ctx.tx` is Knex's own `Knex.Transaction`. To
+ * open a savepoint, call `ctx.tx.transaction`.
  */
 export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KnexLike<Tx>>({
@@ -132,13 +131,13 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
     begin: (work) =>
       knex.transaction(
         async (tx) => {
-          // Knex calls this even if BEGIN failed, and then rejects with the error of BEGIN.
+          // Knex calls this function even if BEGIN failed. Knex then rejects with the error of BEGIN, not with this one.
           if ((tx as KnexLike<Tx>).isCompleted?.()) throw new Error('BEGIN failed.');
           return work(tx);
         },
         { isolationLevel: 'read committed' },
       ),
-    // Knex writes the statement before the server's message.
+    // Knex puts the statement in front of the server's message.
     unwrap(error) {
       const at = error.message.lastIndexOf(' - ');
       const { code, errno } = error as { readonly code?: unknown; readonly errno?: unknown };
@@ -147,7 +146,7 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
   });
 }
 
-/** Knex has the placeholder `?`, once for each use of a value. Statements of Postgres have `$1`. */
+/** Rewrites a Postgres statement for Knex: each `$1` becomes a `?` with a binding of its own. MySQL already uses `?`. */
 function toKnex(text: string, values: readonly unknown[]) {
   if (!text.includes('$1') && values.length > 0) return { raw: text, bindings: values };
   const bindings: unknown[] = [];
@@ -172,16 +171,16 @@ export interface TypeOrmLike<Tx> {
 }
 
 /**
- * Adapts a TypeORM `DataSource` of the type `postgres`, `mysql` or `mariadb`: `postgresInbox(fromTypeOrm(await
- * dataSource.initialize()), { transactional: true })`. `ctx.tx` is TypeORM's own `EntityManager`. Calling
- * `transaction` on it opens a savepoint.
+ * Adapts a TypeORM `DataSource` with the type `postgres`, `mysql` or `mariadb`: `postgresInbox(fromTypeOrm(await
+ * dataSource.initialize()), { transactional: true })`. `ctx.tx` is TypeORM's own `EntityManager`. To open a savepoint, call
+ * `ctx.tx.transaction`.
  */
 export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, TypeOrmLike<Tx>>({
     db: dataSource,
     async send(over, text, values) {
       const rows = (await over.query(text, values)) as readonly unknown[];
-      // In Postgres, it is [rows, count] for UPDATE and DELETE.
+      // In Postgres, the result of UPDATE and DELETE is [rows, count].
       return Array.isArray(rows[0]) ? rows[0] : rows;
     },
     async begin(work) {
@@ -189,11 +188,11 @@ export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
       try {
         await runner.startTransaction('READ COMMITTED');
         const value = await work(runner.manager);
-        // The first ones end nested transactions that the handler left open.
+        // Every commit but the last one ends a nested transaction that the handler left open.
         while (runner.isTransactionActive) await runner.commitTransaction();
         return value;
       } catch (error) {
-        // Its `rollbackTransaction` ends only a nested transaction that the handler left open.
+        // If the handler left a nested transaction open, `rollbackTransaction` would end only that one.
         await runner.query('ROLLBACK').catch(() => undefined);
         throw error;
       } finally {

@@ -7,7 +7,7 @@ import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 export type { Inbox, InboxOperations } from '../core/ports.js';
 
-/** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
+/** The methods that the inbox uses on `ctx.storage`, the SQLite storage of a Durable Object. */
 export interface DurableObjectStorageLike {
   readonly sql: {
     exec(query: string, ...bindings: (string | number | null)[]): { toArray(): unknown[] };
@@ -19,12 +19,13 @@ export interface DurableObjectStorageLike {
 export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
 /**
- * Stores events in the SQLite storage of a Cloudflare Durable Object. It creates and migrates its tables, which are
- * named `prefix_…`. Call it in the object's constructor. Cloudflare holds back an object's responses and requests
- * until its earlier writes are on disk, so no event that got a 200 or 202 is lost.
+ * Stores events in the SQLite storage of a Cloudflare Durable Object. Call this function in the object's constructor. The
+ * function creates and migrates the inbox's tables, whose names start with `prefix`. Cloudflare holds back an object's
+ * responses and requests until all of the object's earlier writes are on disk, so no event that was answered with a 200 or
+ * 202 is lost.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid or a newer release wrote the tables. Errors of
- * the storage are passed through, for example when the class has no SQLite storage.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or when a newer release wrote the tables. Errors
+ * from the storage are passed through, for example if the class has no SQLite storage.
  *
  * @example
  * ```ts
@@ -52,7 +53,7 @@ export function durableObjectInbox(
   });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
-    // Durable Objects keep the statements that they have prepared.
+    // A Durable Object caches prepared statements itself.
     prepare: (query) => ({
       all: (...values) => storage.sql.exec(query, ...(values as (string | number | null)[])).toArray(),
       run(...values) {
@@ -68,9 +69,10 @@ export function durableObjectInbox(
     durable: true,
     runtime: toStoreRuntime(runtime),
     transactions: {
-      // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
+      // No `await`, because everything that a Durable Object writes in one turn of its event loop reaches the disk
+      // together.
       share: async (work) => storage.transactionSync(work),
-      // The storage refuses COMMIT and ROLLBACK inside the effect.
+      // The storage itself refuses COMMIT and ROLLBACK in the effect.
       own: (begin, effect) =>
         storage.transactionSync(() => {
           begin();

@@ -2,8 +2,9 @@
 import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
 
 /**
- * A connection or transaction as a handler receives it. Late `statements` are refused, because they would reach another
- * transaction, and `control` methods always are; `close` returns the refusal of such a method, which the handler may have swallowed.
+ * Wraps a connection or transaction for a handler. After `close`, the wrapper refuses the methods in `statements`, because
+ * these methods would send their statements in another transaction. The wrapper always refuses the methods in `control`.
+ * `close` returns the error of the last `control` method that was refused, because the handler may have caught that error.
  */
 export function lend<Lent extends object>(
   lent: Lent,
@@ -46,7 +47,7 @@ export function lend<Lent extends object>(
 function controlled(name: PropertyKey): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `ctx.tx refuses ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only a part, use a SAVEPOINT.`,
+    `ctx.tx refuses ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only some statements, use a SAVEPOINT.`,
   );
 }
 
@@ -57,10 +58,10 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** Its later writes may be committed, and another attempt would repeat them. */
+/** The error for a handler that ended its own transaction. Another attempt could repeat what is already committed. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
-    "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. Its writes may be committed, so the event does not run again. Check what the handler wrote, then requeue or discard the event.",
+    "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. The handler's writes may be committed, so the event will not run again. Check what the handler wrote, then requeue or discard the event.",
     { cause },
   );
 }
@@ -68,7 +69,7 @@ export function endedByHandler(cause: unknown): PermanentError {
 export function leftNested(cause: unknown): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    'The handler returned while a nested transaction was open, so everything that it wrote was rolled back. Await every nested transaction. The event will run again.',
+    'The handler returned while a nested transaction was open, so everything that the handler wrote was rolled back. Await every nested transaction. The event will run again.',
     { cause },
   );
 }

@@ -1,4 +1,7 @@
-/** The memory inbox without the operations for operators: a receiver's default, where no code can call them. */
+/**
+ * The memory inbox without the operations for operators. A receiver uses this inbox by default, and then no code can call
+ * those operations.
+ */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Inbox,
@@ -16,7 +19,7 @@ import { AHEAD_MS } from './selection.js';
 
 export const CAPACITY = 100_000;
 
-/** The operations of the receiver and the poller, on the events of a store. */
+/** The operations that the receiver and the poller call, for the events in `store`. */
 export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
   const notes = new Map<string, { text?: string; holder?: string; leaseUntil?: number; leasedAt?: number }>();
@@ -27,14 +30,14 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     return entry?.state === 'leased' && entry.token === token ? entry : undefined;
   }
 
-  /** Makes an event received again, and ends its lease, which has expired. */
+  /** Makes an event received again. If the event has a lease, the lease has expired, and the attempt ends as lapsed. */
   function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>, at = now()): void {
     if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
     entry.isWaiting = isWaiting;
     store.change(entry, 'received', dueAt, at);
   }
 
-  /** After an attempt ends, makes the first-created event that waits for its key due. */
+  /** Called when an attempt has ended. Of the events that wait for the key, the event that was created first becomes due. */
   function release(key: string): void {
     const next = store.findFirstWaiting(key);
     if (next !== undefined) receive(next, now(), { isWaiting: false });
@@ -163,35 +166,38 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   };
 }
 
-/** Shared, because most events have no attempt that ended before the last one. */
+/** An empty history, which most events share because their first attempt succeeds. */
 export const NO_ATTEMPTS: readonly InboxAttempt[] = Object.freeze([]);
 
 export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
-/** An event and its state, changed in place. One flat object, because a full inbox keeps many of them alive. */
+/** An event and its state. The store changes this object in place. The object is flat to save memory. */
 export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   startedAt: number;
-  /** The attempts that ended, without the one that completed the event. */
+  /** The last attempts that ended, except the attempt that completed the event. */
   history: readonly InboxAttempt[];
   steps: readonly InboxStep[];
-  /** A string, so a handler that changes its event does not change the next attempt; `null` once pruned. */
+  /** The event as text, so that no handler can change it. `null` if the event was pruned or imported. */
   json: string | null;
   token: string | undefined;
-  /** Whether it waits for another event of its key; it is due at the latest at its `dueAt`. */
+  /** Whether the event waits for another event with the same key. A waiting event also becomes due at `dueAt`. */
   isWaiting: boolean;
-  /** When an event with a key was created, in epoch ms. */
+  /** When the event was created, in epoch ms. Set only if the event has a key. */
   createdAt: number;
   readonly number: number;
 }
 
 interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
-  /** @default the event serialized */
+  /** @default the event, serialized as JSON */
   readonly json?: string | null | undefined;
 }
 
-/** Appends an attempt, and keeps the last 10. The first one stays if its lease expired, because its effect may have happened. */
+/**
+ * Appends an attempt to a history, which keeps 10 attempts. Drops the oldest attempt. If the lease of the oldest attempt
+ * expired, its effect may have happened, so that attempt stays and the second oldest is dropped.
+ */
 export function withAttempt(
   history: readonly InboxAttempt[],
   attempt: InboxAttempt,
@@ -201,34 +207,34 @@ export function withAttempt(
   return first.result === 'lapsed' ? [first, ...later.slice(1), attempt] : [...later, attempt];
 }
 
-/** The time from which an event is due. Parked events always are, and done or dead ones never. */
+/** Returns the time at which an event becomes due. Parked events are always due. Done and dead events are never due. */
 function dueFrom({ state, dueAt }: Entry): number {
   return state === 'parked' ? 0 : (dueAt ?? Number.POSITIVE_INFINITY);
 }
 
-/** Stands for every done event where no operation can read it: its id is enough to know a duplicate. */
+/** Stored in place of every done event if `keepsDone` is false. The id alone is enough to recognize a duplicate. */
 const DONE = Object.freeze({ state: 'done' }) as Entry;
 
 interface MemorySettings {
   readonly capacity: number;
   readonly runtime: Pick<Runtime, 'now' | 'elapsed'>;
-  /** Whether operations read done events. */
+  /** Whether some operations read done events, so that the store must keep them. */
   readonly keepsDone: boolean;
 }
 
-/** Events by id. `done` is a separate map, so neither a search for due events nor eviction reads both. */
+/** Keeps events by id. Done events have a separate map, so that a search for due events doesn't have to read them. */
 export class EventStore {
   readonly open = new Map<string, Entry>();
   readonly done = new Map<string, Entry>();
   readonly now: () => number;
-  /** The open events of each ordering key. */
+  /** The open events that have an ordering key, by that key. */
   readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
   #added = 0;
-  /** Events that were due, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
+  /** Events that were due at the last search, longest due last. A search in every call would take quadratic time. */
   #due: Entry[] = [];
   #dueTypes: readonly string[] = [];
-  /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
+  /** Iterates over done events, oldest first. A new iterator would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
 
   constructor(settings: MemorySettings) {
@@ -243,12 +249,15 @@ export class EventStore {
     return this.open.get(id) ?? this.done.get(id);
   }
 
-  /** Another event that holds the key's lease, even an expired one. */
+  /** Returns another event that holds the lease on the key, even if that lease has expired. */
   findHolder(entry: Entry, key: string): Entry | undefined {
     return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }
 
-  /** The first-created event that waits for a key; among events created at the same time, the first received. */
+  /**
+   * Returns the event that waits for the key and was created first. Among events that were created at the same time,
+   * returns the event that was received first.
+   */
   findFirstWaiting(key: string): Entry | undefined {
     const waiting = this.#ofKey(key).filter(({ isWaiting }) => isWaiting);
     return waiting.sort((a, b) => a.createdAt - b.createdAt || a.number - b.number)[0];
@@ -273,7 +282,7 @@ export class EventStore {
     if (entries?.size === 0) this.#keyed.delete(entry.key ?? '');
   }
 
-  /** If the store is full, forgets an event that needs no run; throws if there is none. */
+  /** Adds an event. A full store first forgets an event that doesn't have to run, and throws if there is no such event. */
   add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
     if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
@@ -312,7 +321,7 @@ export class EventStore {
   endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
     const { attempts: attempt, startedAt, dueAt } = entry;
     const lapsedAt = result === 'lapsed' ? dueAt : null;
-    // The clock may advance during a short lease, and may be set back.
+    // The clock can jump during a lease, but an attempt must not end before it started.
     const endedAt = Math.max(startedAt, lapsedAt ?? this.now());
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
   }
@@ -331,7 +340,7 @@ export class EventStore {
     this.open.set(entry.id, entry);
   }
 
-  /** The due events, longest due first. The caller must postpone them, so no event is returned twice. */
+  /** Returns the due events, longest due first. The caller must postpone them, or a later call returns them again. */
   findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
     const found = new Set<Entry>();
     // An entry may have been claimed or settled since the search.
@@ -370,7 +379,7 @@ export class EventStore {
       open.find(({ state }) => state === 'dead') ?? open.find(({ state }) => state === 'parked');
     if (needless === undefined) {
       throw new Error(
-        `The memory inbox is full: all of its ${this.#settings.capacity} events still have to run. Raise \`capacity\`, or use a durable inbox.`,
+        `The memory inbox is full: each of its ${this.#settings.capacity} events has yet to run. Raise \`capacity\`, or use a durable inbox.`,
       );
     }
     this.open.delete(needless.id);

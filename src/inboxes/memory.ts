@@ -17,22 +17,24 @@ import { isSelected, type Limited, type Selection, toPage } from './selection.js
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
   /**
-   * The maximum number of events. A full inbox forgets its oldest `done` event. If it has none, it forgets the oldest
-   * `dead` event, then the oldest `parked` event. A forgotten event runs again if it is delivered again. If all
-   * events still have to run, the inbox accepts no new event and the delivery gets a 503.
+   * The maximum number of events. To make room for a new event, a full inbox forgets its oldest `done` event. If the inbox
+   * has no `done` event, it forgets the oldest `dead` event instead, or else the oldest `parked` event. A forgotten event
+   * runs again if it is delivered again. If every stored event has yet to run, the inbox refuses the new event, and its
+   * delivery gets a 503.
    *
    * @default 100_000
    */
   readonly capacity?: number | undefined;
-  /** Replaces time, timers and randomness in tests. @default the platform's */
+  /** Replaces the clock, timers and randomness in tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
- * Stores events in the memory of this process. Use it for tests, demos and single long-running processes.
+ * Stores events in the memory of this process. Use this inbox for tests, for demos, or for an app that runs as a single
+ * long-lived process.
  *
- * This inbox isn't durable: all events are lost when the process ends. For that reason, an event isn't dead-lettered
- * after `maxAttempts`, and the sender has to deliver it again.
+ * This inbox isn't durable: all events are lost when the process ends. For that reason, the inbox doesn't dead-letter an
+ * event after `maxAttempts` failed attempts. Instead, the sender has to deliver the event again.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -95,7 +97,7 @@ function toOperations(store: EventStore): OperatorOps {
       return requeued.length;
     },
 
-    // One process: it holds every lease, whatever its clock.
+    // Ignores `ahead` and `held`, because a single process holds every lease.
     endLeases({ selection, limit }) {
       const at = now();
       const isEnded = ({ dueAt }: Entry) => selection.expired !== true || (dueAt ?? 0) <= at;

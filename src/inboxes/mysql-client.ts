@@ -25,7 +25,7 @@ export interface MysqlConnectionLike {
   destroy(): void;
 }
 
-/** A pool of `mysql2/promise`. */
+/** A pool from `mysql2/promise`. */
 export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
   getConnection(): Promise<Connection & MysqlConnectionLike>;
 }
@@ -33,13 +33,13 @@ export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
 /** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` or `fromTypeOrm`. */
 export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 
-/** Can open transactions, which handlers receive as `Tx`. */
+/** A pool or data layer that can open transactions. Handlers receive a transaction as `Tx`. */
 export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
-  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
+  "a pool from mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
 
-/** The rule for the option `pool`. A connection of `mysql2` has `promise` or `query`, but no `getConnection`. */
+/** Accepts a pool or a data layer. A single connection from `mysql2` has neither `getConnection` nor `transaction`. */
 export const POOL_RULE = required(
   rule(
     POOLS,
@@ -50,22 +50,22 @@ export const POOL_RULE = required(
 );
 
 export interface Mysql<Tx> extends Queries {
-  /** Whether transactions still have to be begun, and connections can be closed by a method. */
+  /** Whether this is a pool. With a pool, the inbox begins each transaction itself, and can close a connection. */
   readonly isPool: boolean;
-  /** Lends a connection to `work`, which leaves no transaction open on it. */
+  /** Lends a connection to `work`, which must leave no transaction open on that connection. */
   transaction<Value>(work: (tx: Tx, session: Session) => Promise<Value>): Promise<Value>;
 }
 
 interface Session extends Queries {
-  /** Refuses later statements of the handler, and returns what was refused while it ran. */
+  /** Refuses all further statements from the handler. Returns the error of a call that was refused while the handler ran. */
   close(): HandlerError | undefined;
   destroy(): unknown;
 }
 
-/** The methods that begin or end the transaction of a connection of `mysql2`, or of Knex. */
+/** The methods with which a connection from `mysql2`, or a Knex transaction, begins or ends a transaction. */
 const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
-/** @param runtime - limits how long a statement may take. @default no limit, for migrations */
+/** @param runtime - the timers that limit how long a statement can take. @default no limit, for migrations */
 export function toMysql<Tx>(pool: MysqlTransactional<Tx>, runtime?: Runtime): Mysql<Tx> {
   if ('getConnection' in pool) return overPool(pool, runtime);
   return {
@@ -74,7 +74,7 @@ export function toMysql<Tx>(pool: MysqlTransactional<Tx>, runtime?: Runtime): My
     transaction: (work) =>
       pool.transaction((given, layer) => {
         const { query } = toQueries(layer);
-        // Knex's own methods would return the connection to the pool as it is.
+        // Knex's own methods would return the connection to the pool before its `autocommit` is restored.
         const isKnex = 'commit' in Object(given);
         const lent = isKnex ? lend(given as Tx & object, [], CONTROL) : { tx: given, close: () => undefined };
         const destroy = () => query('KILL CONNECTION_ID()').catch(() => undefined);
@@ -104,7 +104,8 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): My
         connection.release();
         return answer;
       } catch (error) {
-        // It may have an open transaction, or its server has become read-only. The next connection reaches the new primary.
+        // The connection may have an open transaction, or its server may be read-only. A new connection reaches the new
+        // primary.
         if (isConflict(error)) connection.release();
         else connection.destroy();
         throw error;
@@ -117,7 +118,7 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): My
       try {
         return await work(lent.tx, { query, close: lent.close, destroy: () => connection.destroy() });
       } finally {
-        // Does nothing to a connection that was destroyed.
+        // This does nothing to a connection that was destroyed.
         connection.release();
       }
     },
@@ -137,8 +138,8 @@ async function send(connection: MysqlConnectionLike, text: string, given?: unkno
 }
 
 /**
- * A statement whose texts need no escapes, because all other texts are in base64. A session with NO_BACKSLASH_ESCAPES does
- * not understand the drivers' escapes, and a quote in a payload would end its text.
+ * Returns a statement whose texts need no escapes, because all other texts are sent in base64. A session with
+ * NO_BACKSLASH_ESCAPES doesn't understand the drivers' escapes, so a quote in a payload would end its text.
  */
 function withoutEscapes(text: string, values: readonly unknown[] = []): [text: string, values: unknown[]] {
   const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]+$/.test(value);
@@ -153,7 +154,8 @@ function withoutEscapes(text: string, values: readonly unknown[] = []): [text: s
 }
 
 /**
- * The first rows of a result, which may include a description of its columns. CALL returns an array of results and a header.
+ * Returns the rows of the first result, without any description of their columns. CALL returns an array of results and a
+ * header.
  */
 function firstRows(result: unknown): readonly object[] {
   const [first] = Array.isArray(result) ? result : [result];
@@ -162,7 +164,7 @@ function firstRows(result: unknown): readonly object[] {
   return isHeader ? [] : result.map(decode);
 }
 
-/** The row with texts for its binary columns, which compare by bytes. */
+/** Returns the row with its binary columns as texts. Those columns are binary so that they compare by bytes. */
 function decode(row: object): object {
   const columns = Object.entries(row).map(([name, value]) => [
     name,
@@ -172,13 +174,13 @@ function decode(row: object): object {
 }
 
 export interface TransactionParts<Tx> {
-  /** Like `complete`, returns whether the event's lease is still held. */
+  /** The first statement. Like `complete`, it returns whether the event's lease is still held. */
   readonly begin: Statement;
-  /** Whether there is a lease. A rehearsal has none, and its effect always rejects. */
+  /** Whether the transaction needs a lease. A rehearsal has no lease, and its effect always rejects. */
   readonly needsLease: boolean;
-  /** Commits, and restores the connection. */
+  /** Completes the event, commits, and restores the connection's `autocommit`. */
   readonly complete: Statement;
-  /** Rolls back, restores the connection, and returns whether the transaction had ended. */
+  /** Rolls back, restores the connection's `autocommit`, and returns whether the transaction had already ended. */
   readonly undo: Statement;
   effect(tx: Tx): Promise<void>;
 }
@@ -186,8 +188,9 @@ export interface TransactionParts<Tx> {
 export const LEASE_LOST = new Error('The lease is lost.');
 
 /**
- * Runs the parts in a transaction. Rolls back and rejects with the error of a part, {@link LEASE_LOST}, or a `PermanentError` if
- * the handler ended the transaction. A connection that cannot be restored is closed.
+ * Runs the parts in a transaction. If a part fails, the transaction is rolled back and the promise rejects with the error
+ * of that part. The promise rejects with {@link LEASE_LOST} if the lease is lost, and with a `PermanentError` if the
+ * handler ended the transaction itself. A connection that can't be restored is closed.
  */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,
@@ -210,12 +213,12 @@ export async function runInTransaction<Tx>(
       const { rows } = await session.query(undo.text, undo.values).catch(() => ({ rows: [] }));
       const [row] = rows as readonly { readonly ended: number }[];
       if (row === undefined || isLeftOpen(cause) || isReadOnly(cause)) await session.destroy();
-      // A deadlock rolls the whole transaction back.
+      // After a deadlock, the server has rolled the transaction back, so the handler didn't end it.
       const hasEnded = isRunning ? Number(row?.ended) === 1 && !hasErrno(cause, 1213) : isNoSavepoint(cause);
       throw hasEnded ? endedByHandler(cause) : cause;
     }
   });
-  // After the completion, the COMMIT of a data layer has no meaning.
+  // `complete` has already committed, so an error from the data layer's own COMMIT is ignored.
   await running.catch((error) => {
     if (!isComplete) throw error;
   });
@@ -227,7 +230,7 @@ async function assertLeased(queries: Queries, { text, values }: Statement): Prom
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
 }
 
-/** Whether an error or one of its causes has one of these numbers of the server. */
+/** Whether an error or one of its causes has one of these error numbers. */
 function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   const { errno, cause } = Object(error) as { readonly errno?: number; readonly cause?: unknown };
   return (
@@ -235,21 +238,18 @@ function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   );
 }
 
-/**
- * Whether an operation must be sent again, because it was the victim of a deadlock or met another claim of a free
- * key.
- */
+/** Whether an operation must be sent again, because of a deadlock or because another call claimed the same free key. */
 export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
 
-/** Whether the connection had an open transaction. */
+/** Whether a statement failed because its connection already had an open transaction. */
 export const isLeftOpen = (error: unknown) => hasErrno(error, 1568);
 
-/** Whether the server refuses to write: it has become a replica, or was set to read-only. */
+/** Whether the server refuses to write, because it has become a replica or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasErrno(error, 1290, 1792, 1836);
 
-/** Whether a table, a procedure or the database of the inbox does not exist. */
+/** Whether a table, a procedure or the database of the inbox is missing. */
 export const isNotMigrated = (error: unknown) =>
   hasErrno(error, 1146, 1046) || (hasErrno(error, 1305) && !isNoSavepoint(error));
 
-/** A missing procedure has the same number. */
+/** Whether a savepoint is missing. A missing procedure has the same error number. */
 const isNoSavepoint = (error: unknown) => hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error));

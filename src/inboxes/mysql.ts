@@ -47,15 +47,15 @@ export { type MysqlPrefixOptions, mysqlMigrations } from './mysql-sql.js';
 export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOptions {}
 
 /**
- * Creates the inbox's tables and procedures in the pool's database. Call it whenever a process starts. Several
- * processes may call it at the same time.
+ * Creates the inbox's tables and procedures in the pool's database. Call this function whenever a process starts. Several
+ * processes can call it at the same time.
  *
- * The database user needs the privileges CREATE and CREATE ROUTINE. Once the tables exist, the user needs neither of
- * them.
+ * The database user needs the privileges CREATE and CREATE ROUTINE. Once the tables exist, the user needs neither
+ * privilege.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is invalid, or when the character set of the
- * pool's connections isn't utf8mb4. Rejects with the driver's error if a statement fails, for example because the
- * user lacks a privilege.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is invalid, or when the character set of the pool's
+ * connections isn't utf8mb4. Rejects with the driver's error if a statement fails, for example because the user lacks a
+ * privilege.
  */
 export async function migrateMysql(
   pool: MysqlTransactional<unknown>,
@@ -68,7 +68,7 @@ export async function migrateMysql(
   const [{ charset } = { charset: 'unknown' }] = rows as readonly { readonly charset: string }[];
   if (String(charset) !== 'utf8mb4') {
     throw new ConfigError(
-      `migrateMysql: the connection's character set is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, the default of mysql2.`,
+      `migrateMysql: the connection's character set is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, which is the default in mysql2.`,
     );
   }
   if ((await mysql.query(writeStatements(prefix).isMigrated)).rows.length > 0) return;
@@ -77,9 +77,9 @@ export async function migrateMysql(
 
 /**
  * Stores events in InnoDB tables of MariaDB or MySQL, for any number of receivers and workers. Create the tables with
- * {@link migrateMysql}. Claiming, completing, failing and recording an event take one round trip each. You own the
- * pool: set its size and timeouts, and close it yourself. A single connection is refused, because a transaction that
- * other code has open on it might undo what the inbox has confirmed.
+ * {@link migrateMysql}. Claiming, completing, failing and recording an event take one round trip each. You own the pool:
+ * set its size and timeouts, and close the pool yourself. A single connection is refused, because other code could have a
+ * transaction open on that connection, and a rollback would undo what the inbox has confirmed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is invalid.
  */
@@ -113,13 +113,13 @@ export function mysqlInbox(
     if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at startup');
   }, runtime);
 
-  /** Sends one statement, with lists as JSON. Sends it again if it conflicts with another. */
+  /** Sends one statement, with its lists as JSON. Sends it again if it conflicts with another statement. */
   async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {
     const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
       await assertTables();
-      // Under high concurrency, InnoDB ends many steps in a deadlock.
+      // When many calls run at the same time, InnoDB ends many of their transactions because of a deadlock.
       const conflicts = { isConflict, tries: 200 };
       const { rows } = await sendAgain(() => mysql.query(text, sent), conflicts, runtime);
       return rows as readonly Row[];
@@ -128,9 +128,9 @@ export function mysqlInbox(
     }
   }
 
-  /** The error of a failed statement, with its fix if that is known. */
+  /** Returns the error for a failed statement. If the fix is known, the message of the error explains it. */
   async function toFailure(error: unknown): Promise<unknown> {
-    // Data layers have no method that closes a connection. The next one reaches the new primary.
+    // Data layers have no method that closes a connection. The next connection reaches the new primary.
     if (isReadOnly(error) && !mysql.isPool) await mysql.query('KILL CONNECTION_ID()').catch(() => undefined);
     if (isLeftOpen(error)) return leftOpen(error);
     if (!isNotMigrated(error)) return error;
@@ -142,7 +142,7 @@ export function mysqlInbox(
 
   type Id = Pick<EventRow, 'id'>;
 
-  /** The selected events that were received first. */
+  /** Finds the selected events that were received first. */
   const findIds = async (which: Limited) =>
     (await send<Id>(place(selections.first('id', which)), { ...which.selection })).map(({ id }) => id);
 

@@ -1,4 +1,6 @@
-/** The operations for operators that every inbox has. They validate their input, and the store does the work. */
+/**
+ * The operations that every inbox offers to operators. These operations check their options, and the store does the work.
+ */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
@@ -14,42 +16,48 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** Who changes events, and why. Both are recorded in the history of the events. */
+/** The person who changes events, and the reason. The history of each event records both. */
 export interface Person {
   readonly by: string;
   readonly reason: string;
 }
 
-/** What {@link createOperations} needs of a store. Each operation is atomic, and its options are checked. */
+/**
+ * The operations of a store that {@link createOperations} uses. Each operation is atomic. The caller has already checked
+ * the options.
+ */
 export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
-  /** Returns the records in their order, or none if the store doesn't have the event `after`. */
+  /** Returns the records in the requested order, or no records if the store doesn't have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
-  /** Counts the selected events, or all events without a selection, by state. Drivers may return numbers as text. */
+  /** Counts the selected events by state, or all events if `selection` is undefined. Some drivers return numbers as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
   /**
-   * Requeues the selected events that were received first and have no step without a result. Returns how many it
-   * requeued.
+   * Requeues at most `limit` of the selected events, oldest first. Skips events with a step that has no result. Returns the
+   * number of requeued events.
    */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
-  /** Discards the selected events that were received first. Returns how many it discarded. */
+  /** Discards at most `limit` of the selected events, oldest first. Returns the number of discarded events. */
   discard(which: Limited, who: Person): Awaitable<number>;
   /**
-   * Ends the selected leases, so their events become failed and due. Returns these events, without events that an
-   * open transaction has locked.
+   * Ends the leases of the selected events, so that these events become failed and due. Skips events that an open
+   * transaction has locked. Returns the events whose leases ended.
    */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   importDone(ids: readonly string[]): Awaitable<number>;
-  /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
+  /** Prunes events that have been done for `olderThanMs`: all of them, or at most `limit`. Returns how many it pruned. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
-  /** Returns at least one row if the event has the lease of this token, whether it has steps or not. */
+  /**
+   * Returns the event's steps. If `token` is given, returns no rows unless the event has the lease with that token, and at
+   * least one row if the event has that lease but no steps.
+   */
   steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
-  /** Marks a dead or failed event's steps without a result as done, or forgets them. */
+  /** For a dead or failed event, marks steps without a result as done, or forgets them so that they run again. */
   stateSteps(id: string, done: readonly string[], again: readonly string[]): Awaitable<unknown>;
 }
 
 const TIME = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
-// Copied, because `every` skips the holes of an array.
+// Copied with `Array.from`, because `every` skips the holes of an array.
 const IDS = rule('an array of ids', (value) => Array.isArray(value) && Array.from(value).every(isName));
 const FILTER = {
   ids: IDS,
@@ -76,7 +84,7 @@ const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
 const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
-/** How many events one operation imports or prunes, because others wait for it. */
+/** How many events one call to the store imports or prunes. Other calls have to wait until such a call ends. */
 const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */
@@ -86,7 +94,7 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter(isOne) };
 }
 
-/** A condition from a variable that is `undefined` by mistake must not select every event. */
+/** Refuses a condition that is `undefined` by mistake. Otherwise, the operation could select every event. */
 function assertGiven(where: string, filter: unknown): void {
   for (const [name, value] of Object.entries(Object(filter))) {
     if (value !== undefined || !(name in FILTER)) continue;
@@ -96,7 +104,7 @@ function assertGiven(where: string, filter: unknown): void {
 
 /** @param held - the tokens of the leases that this process holds. */
 export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = NONE): InboxOperations {
-  /** Changes selected events, after the expired leases among them are ended, or all if forced. */
+  /** Ends the expired leases of the selected events, or all of their leases if `force` is true. Then changes the events. */
   async function change(
     states: readonly InboxState[],
     { force, limit, ...filter }: InboxFilter & { readonly force: boolean; readonly limit: number },

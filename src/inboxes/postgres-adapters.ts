@@ -1,4 +1,4 @@
-/** Adapters of the data layers that only support Postgres. */
+/** Adapters for the data layers that support only Postgres. */
 import { adapt } from './adapt.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
@@ -18,8 +18,8 @@ export interface PrismaLike<Tx> {
 
 /**
  * Adapts a Prisma 7 client with `@prisma/adapter-pg`: `postgresInbox(fromPrisma(prisma), { transactional: true })`.
- * `ctx.tx` is Prisma's own `TransactionClient`. Calling `$transaction` on it opens a savepoint. The transaction waits
- * up to 10 s for a connection.
+ * `ctx.tx` is Prisma's own `TransactionClient`. To open a savepoint, call `ctx.tx.$transaction`. Each transaction waits up
+ * to 10 s for a connection.
  */
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
   return adapt<Tx, PrismaLike<Tx>>({
@@ -30,9 +30,9 @@ export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
     begin: (work) =>
       prisma.$transaction(work, {
         isolationLevel: 'ReadCommitted',
-        // The lease limits the transaction. Prisma's own limit is 5 s.
+        // The lease already limits the transaction. Prisma's default limit is only 5 s.
         timeout: 2_147_483_647,
-        // Its default of 2 s is too short when many handlers start at the same time.
+        // Prisma's default of 2 s is too short when many handlers start at the same time.
         maxWait: 10_000,
       }),
     unwrap: unwrapPrisma,
@@ -47,15 +47,15 @@ export interface PostgresJsLike<Tx> {
 
 /**
  * Adapts a postgres.js `sql`: `postgresInbox(fromPostgresJs(postgres(url)), { transactional: true })`. `ctx.tx` is
- * postgres.js's own `TransactionSql`. To nest transactions, call `savepoint` on it.
+ * postgres.js's own `TransactionSql`. To open a savepoint, call `ctx.tx.savepoint`.
  *
- * The inbox sends prepared statements, because postgres.js needs two round trips for each unprepared statement. A
- * pooler in transaction mode loses prepared statements. With such a pooler, pass `prepare: false` in the options of
- * `sql`, which takes precedence.
+ * The inbox sends prepared statements, because postgres.js needs two round trips for each unprepared statement. A pooler in
+ * transaction mode loses prepared statements. With such a pooler, pass `prepare: false` in the options of `sql`. That
+ * option takes precedence over what the inbox asks for.
  *
- * postgres.js waits indefinitely for a server that doesn't respond. Pass a `socket` that closes itself after it has
- * been idle for longer than any handler leaves it idle. The types of postgres.js lack this option. `connect` comes
- * from `node:net`.
+ * postgres.js waits indefinitely for a server that doesn't respond. To limit the wait, pass a `socket` that closes itself
+ * when it has been idle for too long. Choose a time that is longer than any handler leaves its connection idle. `connect`
+ * comes from `node:net`. The types of postgres.js lack the option `socket`, so the example spreads an object.
  *
  * ```ts
  * const socket = ({ host, port }) => {
@@ -69,7 +69,7 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
   return adapt<Tx, PostgresJsLike<Tx>>({
     db: sql,
     async send(queries, text, values) {
-      // `never[]` fits the parameter type of every version of postgres.js; it accepts what pg accepts.
+      // `never[]` fits the parameter type of every version of postgres.js, which accepts the same values as pg.
       const parameters = values as never[];
       const rows = await queries.unsafe(text, parameters, { prepare: values.length > 0 });
       // After a lost connection, postgres.js leaves a hole before the rows of the next result.
@@ -86,7 +86,7 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
         }
       });
       return (await begun.catch((error) => {
-        // If it rejects before its handler ends, the connection is lost.
+        // If `begin` rejects before its handler ends, the connection is lost.
         gate.refusal ??= () => error;
         throw error;
       })) as Value;
@@ -94,21 +94,24 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
   });
 }
 
-/** Why a postgres.js transaction must not send anything more: its connection is lost, or its handler has ended. */
+/** Holds the reason why a transaction must not send anything more: its connection is lost, or its handler has ended. */
 interface Gate {
   refusal: (() => Error) | undefined;
 }
 
-/** postgres.js must not continue after a lost connection: its ROLLBACK would end the process. */
+/** Stops postgres.js after a lost connection. Otherwise, postgres.js would send a ROLLBACK, which would end the process. */
 const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;
 
-/** postgres.js sends late statements over another transaction's connection, and a write to a lost one ends the process. */
+/**
+ * Refuses statements if the gate is closed. postgres.js would send a late statement over another transaction's connection,
+ * and a write to a lost connection would end the process.
+ */
 function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const onError = (error: Error & Readonly<Record<string, unknown>>) => {
     const { code, severity, syscall } = error;
-    // postgres.js closes the connection after it.
+    // postgres.js closes the connection after such an error.
     if (syscall ?? /^CONNECTION_|^FATAL|^PANIC/.exec(`${severity ?? code}`)) gate.refusal ??= () => error;
   };
   const guarded =
@@ -116,12 +119,12 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
     (...args) => {
       if (gate.refusal) {
         const refused = Promise.reject(gate.refusal());
-        // A late helper, such as `tx(rows)`, is not awaited.
+        // A late helper, such as `tx(rows)`, is not awaited, so its rejection is handled here.
         refused.catch(() => undefined);
         return refused;
       }
       const result = method(...args);
-      // Before the handler learns of it. Not `result.catch`, which would send the statement.
+      // Closes the gate before the handler sees the error. `result.catch` would send the statement.
       if (result instanceof Promise) Promise.prototype.then.call(result, undefined, onError);
       return result;
     };
@@ -157,7 +160,7 @@ interface PrismaRefusal {
   readonly meta?: { readonly driverAdapterError?: PrismaRefusal };
 }
 
-/** Prisma has the SQLSTATE and the server's message in `meta`. */
+/** Returns an error with the SQLSTATE and the server's message, which Prisma puts in `meta` or in the cause. */
 function unwrapPrisma(error: Error & PrismaRefusal): Error | undefined {
   if (error.message.includes('while a nested transaction is still active')) return leftNested(error);
   const { cause } = error.meta?.driverAdapterError ?? error;

@@ -8,10 +8,10 @@ import { LIMIT, SETTINGS } from './postgres-expressions.js';
 import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
-/** Sends statements. A pool of `pg` or `@neondatabase/serverless`, or a PGlite, needs no adapter. */
+/** Sends statements. A PGlite and a pool from `pg` or `@neondatabase/serverless` need no adapter. */
 export interface PgLike extends Queries {}
 
-/** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
+/** A pool that lends clients: the `Pool` from `pg` or `@neondatabase/serverless`. */
 export interface PgPoolLike<Client = PgClientLike> extends PgLike {
   connect(): Promise<Client & PgClientLike>;
   // The drivers declare this overload as well; without it, TypeScript does not infer `Client`.
@@ -22,7 +22,7 @@ export interface PgPoolLike<Client = PgClientLike> extends PgLike {
 export interface PgClientLike extends PgLike {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** Returns the client to the pool. With an error, the pool closes the client. */
+  /** Returns the client to the pool. If an error is given, the pool closes the client. */
   release(error?: Error): void;
 }
 
@@ -32,21 +32,21 @@ export interface PgClientLike extends PgLike {
  */
 export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   /**
-   * Opens a transaction at READ COMMITTED. Commits when `work` resolves. If `work` rejects, it rolls back and rejects
-   * with the same error. Settles after `work`.
+   * Runs `work` in a transaction at READ COMMITTED, and commits when `work` resolves. If `work` rejects, the transaction is
+   * rolled back and the returned promise rejects with the same error. That promise never settles before `work` does.
    *
    * @param work - receives `tx`, which is passed to handlers, and `queries`, which sends statements in the same
-   * transaction. Without `queries`, `tx` itself must have the method `query`.
+   * transaction. If there is no `queries`, `tx` itself must have the method `query`.
    */
   transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
 }
 
-/** Can open transactions, which handlers receive as `Tx`. */
+/** A pool or data layer that can open transactions. Handlers receive a transaction as `Tx`. */
 export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
 
 /** The open transaction that a handler receives as `ctx.tx`. */
 export interface PgTx {
-  /** Sends one statement in the transaction. Rejects once the transaction has ended. */
+  /** Sends one statement in the transaction. Rejects if the transaction has ended. */
   query<Row = Readonly<Record<string, unknown>>>(
     text: string,
     values?: readonly unknown[],
@@ -54,20 +54,20 @@ export interface PgTx {
 }
 
 const POOLS =
-  'a Pool of pg or @neondatabase/serverless, a PGlite, or your data layer wrapped in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
+  'a Pool from pg or @neondatabase/serverless, a PGlite, or your data layer wrapped in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
-/** The rule for a value that sends statements over any connection. TypeORM returns results in another form. */
+/** Accepts a value that sends statements, even a single connection. TypeORM returns its results in another form. */
 export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
-/** The rule for a pool that runs each statement in its own transaction. */
+/** Accepts a pool, but not a single connection. If `transactional` is true, the pool must support transactions. */
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
-      `${POOLS}, and not a Client, because a transaction that other code has open on it may undo what the inbox has confirmed${transactional ? '. It must support transactions, so for Neon, pass its Pool (drizzle-orm/neon-serverless) and not neon(url)' : ''}`,
+      `${POOLS}, and not a Client, because other code could have a transaction open on that Client, and a rollback would undo what the inbox has confirmed${transactional ? '. The pool must support transactions, so for Neon, pass a Pool from Neon (drizzle-orm/neon-serverless) and not neon(url)' : ''}`,
       (value) =>
         QUERIES_RULE.accepts(value) &&
         !isClient(value) &&
@@ -75,35 +75,36 @@ export const poolRule = (transactional: boolean) =>
     ),
   );
 
-/** The parts of the transaction of an event. */
+/** What runs in an event's transaction. */
 export interface TransactionParts<Tx> {
-  /** The first statement. It returns no row if the transaction must not continue. */
+  /** The first statement. Returns no row if the transaction must not continue. */
   readonly begin: Statement;
   /**
-   * The time limit of a transaction whose first statement is prepared, in ms. Other first statements set their own
-   * limit.
+   * The time limit of the transaction, in ms, if its first statement is prepared. Other first statements set the limit
+   * themselves.
    */
   readonly limitMs: number | undefined;
-  /** Completes an event with a key, as the last statement. Its row has `null` if the lease is lost. */
+  /** The last statement, which completes an event with a key. The returned row contains `null` if the lease is lost. */
   readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
 }
 
-/** Thrown inside a transaction to roll it back: it must not continue, or its lease is lost. */
-export const REFUSED = new Error('The event is stored or runs, or its lease is lost.');
+/** Thrown inside a transaction to roll it back, because the handler must not run or the lease is lost. */
+export const REFUSED = new Error('The event is already stored or running, or its lease is lost.');
 
-/** Exists as long as the transaction that began for an event. */
+/** A savepoint that exists as long as the transaction that the inbox began. */
 const SAVEPOINT = 'SAVEPOINT stablehooks';
 
-/** Fails in any other transaction, and after a statement that failed. */
+/** Succeeds only in the transaction that the inbox began, and only if no statement has failed in that transaction. */
 const CHECK = `RELEASE ${SAVEPOINT}`;
 
 /**
- * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
- * {@link REFUSED}, or with a `PermanentError` if the handler had ended the transaction.
+ * Runs the parts in a transaction at READ COMMITTED. If a part fails, the transaction is rolled back and the promise
+ * rejects with the error of that part. The promise rejects with {@link REFUSED} if the transaction must not continue, and
+ * with a `PermanentError` if the handler ended the transaction itself.
  *
- * @returns whether the server is known to have committed. If an earlier statement failed, the server responds to
- * COMMIT with ROLLBACK instead of an error.
+ * @returns whether the server is known to have committed. A data layer can't tell, because the server responds to COMMIT
+ * with ROLLBACK, and not with an error, if an earlier statement failed.
  */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
@@ -118,7 +119,7 @@ export async function runInTransaction<Tx>(
     await queries.query(SAVEPOINT);
     if ((await send(queries, parts.begin)).length === 0) throw REFUSED;
     await runEffect(queries, tx, parts.effect);
-    // The handler called PGlite's `rollback()`, so nothing more is sent.
+    // The handler called PGlite's `rollback()`. After that, PGlite sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
     await check(queries);
     await complete(queries, parts.complete);
@@ -126,12 +127,12 @@ export async function runInTransaction<Tx>(
   return false;
 }
 
-/** Sends each statement over a connection of a pool. If the connection fails or doesn't respond, it is closed. */
+/** Sends each statement over a connection from a pool. Closes the connection if it fails or doesn't respond. */
 export function overPool(pool: PgPoolLike<unknown>, runtime: Runtime): PgLike {
   return {
     async query(...statement) {
       const client = await pool.connect();
-      // Its statement fails as well.
+      // Nothing to do here, because the statement fails as well.
       const onError = () => undefined;
       client.on('error', onError);
       try {
@@ -186,10 +187,10 @@ async function runOnClient<Tx>(
 
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`;
 
-/** The statements prepared on a connection, each with the statements that set what its transactions need. */
+/** For each connection, maps its prepared statements to the SET statements that a transaction sends before them. */
 const PREPARED = new WeakMap<object, Map<string, string>>();
 
-/** Begins a transaction, and returns the rows of its first statement. One that has a name is part of the message of BEGIN. */
+/** Begins a transaction, and returns the rows of its first statement. A named statement is sent together with BEGIN. */
 async function start(
   client: PgClientLike,
   { begin, limitMs }: Pick<TransactionParts<unknown>, 'begin' | 'limitMs'>,
@@ -217,10 +218,10 @@ async function sendTogether(client: PgClientLike, text: string): Promise<readonl
   return (results as { readonly rows: readonly unknown[] }[]).at(-1)?.rows ?? [];
 }
 
-/** In this form of a literal only quotes and backslashes have a meaning, whatever the session has set. */
+/** In a literal of this form, only quotes and backslashes have a special meaning, whatever the session's settings are. */
 const toLiteral = (value: unknown) => `E'${String(value).replaceAll(/['\\]/g, '$&$&')}'`;
 
-/** Sends statements that end with COMMIT in one message, which has a result for each. */
+/** Sends one or more statements in one message. The last statement must be COMMIT. */
 async function commit(client: PgLike, text: string): Promise<true> {
   const results: unknown = await check(client, text);
   const last = (Array.isArray(results) ? results.at(-1) : results) as { readonly command?: string };
@@ -244,7 +245,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   }
 }
 
-/** Whether the transaction that began has ended, which works even after a failed statement. `false` for a lost connection. */
+/** Whether the inbox's own transaction has ended. Works after a failed statement. `false` if the connection is lost. */
 function hasEnded(queries: PgLike): Promise<boolean> {
   return queries.query(`ROLLBACK TO ${SAVEPOINT}`).then(() => false, isEnded);
 }
@@ -256,7 +257,7 @@ async function complete(queries: PgLike, statement: Statement | undefined): Prom
 }
 
 export async function send(queries: PgLike, { text, values, name }: Statement): Promise<readonly unknown[]> {
-  // `pg` alone is sent named statements.
+  // Named statements are sent only over `pg`.
   const pg = queries as unknown as { query(named: Statement): ReturnType<PgLike['query']> };
   return toRows(await (name === undefined ? queries.query(text, values) : pg.query({ text, values, name })));
 }

@@ -1,8 +1,8 @@
-/** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
+/** Recognizes errors from Postgres, and creates the errors for handlers that end their transaction or leave it broken. */
 import { type HandlerError, StablehooksError } from '../core/errors.js';
 import { endedByHandler } from './lend.js';
 
-/** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
+/** Returns the SQLSTATE of an error. Ignores codes in other forms, such as EPIPE from Node or P2010 from Prisma. */
 function sqlState(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
@@ -16,38 +16,33 @@ const hasState =
 const READ_ONLY = '25006';
 
 /**
- * Whether a statement of the inbox must be sent again, because another call has stored its event or because of a
+ * Whether a statement of the inbox must be sent again, because another call has stored the same event or because of a
  * deadlock.
  */
 export const isConflict = hasState('40001', '40P01');
-/** Whether a table, a schema or a function of the inbox does not exist. */
+/** Whether a table, a schema or a function of the inbox is missing. */
 export const isNotMigrated = hasState('42P01', '3F000', '42883');
 export const isForbidden = hasState('42501');
-/** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
+/** Whether the server may have refused to write, because it has become a standby or was set to read-only. */
 export const isReadOnly = hasState(READ_ONLY, '0A000');
 /** Whether a statement was refused because an earlier statement in its transaction had failed. */
 export const isAborted = hasState('25P02');
-/**
- * Whether the transaction is no longer the one that began: it doesn't have the savepoint, or there is no transaction.
- */
+/** Whether the inbox's transaction has ended: the savepoint doesn't exist, or no transaction is open. */
 export const isEnded = hasState('3B001', '25P01');
-/** Whether a pooler in transaction mode has handed the connection to another client, which loses prepared statements. */
+/** Whether prepared statements failed because a pooler in transaction mode gave the connection to another client. */
 export const isPoolerError = hasState('26000', '42P05');
-/** Whether the connection of a statement had an open transaction. */
+/** Whether a statement failed because its connection already had an open transaction. */
 export const isLeftOpen = hasState('2D000', '25001', '25P02');
 
-/** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
+/** SQLSTATE classes of errors that handlers don't cause, such as a lost connection, a full disk or a shutdown. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 export function preparedLost(cause: unknown): Error {
-  const what = 'A prepared statement was lost, as happens behind a pooler in transaction mode.';
+  const what = 'A prepared statement was lost. This happens behind a pooler in transaction mode.';
   return new Error(`${what} Turn off prepared statements (postgres.js: \`prepare: false\`).`, { cause });
 }
 
-/**
- * The error for a COMMIT that Postgres turned into a ROLLBACK without an error, because an earlier statement had
- * failed.
- */
+/** The error for a COMMIT that Postgres silently turned into a ROLLBACK, because an earlier statement had failed. */
 export function rolledBackAtCommit(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
@@ -55,13 +50,14 @@ export function rolledBackAtCommit(): HandlerError {
   );
 }
 
-/** An event with a key is completed after its handler, in the same transaction. */
+/**
+ * The inbox completes an event with a key after the handler has returned, in the same transaction and with the same role.
+ */
 const SET_BACK =
-  'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because with an ordering key the inbox writes after the handler. ';
+  'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because the inbox writes after the handler if the event has an ordering key. ';
 
 /**
- * Rethrows the error of the statement or COMMIT that ends a transaction, as the handler's error if the handler caused
- * it.
+ * Rethrows an error from the end of a transaction. If the handler caused the error, throws it as an error of the handler.
  */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);

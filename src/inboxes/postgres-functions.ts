@@ -1,9 +1,10 @@
 /**
- * The functions of the inbox: what has to take a lock before it reads, in one round trip.
+ * The functions of the inbox. A function can take a lock before it reads, and needs only one round trip.
  *
- * One event of an ordering key is leased at a time. The others wait: they are `received`, due when that lease expires,
- * and the first of them is due as soon as its event ends. A lock per key serializes these operations in all processes. Each
- * takes it before it locks a row, so no two can deadlock.
+ * Only one event with a given ordering key is leased at a time. The other events with that key wait: they are `received`,
+ * and become due when that lease expires. When the attempt at the leased event ends, the first waiting event becomes due at
+ * once. A lock on each key serializes these operations across all processes. Each operation takes this lock before it locks
+ * a row, so no two operations can deadlock.
  */
 import {
   FUNCTION,
@@ -23,16 +24,18 @@ export const writeFunctions = (tables: Tables) =>
   [writeClaim(tables), writeEndAttempt(tables), writeRun(tables)].map(passed).join('\n');
 
 /**
- * Claims an event. Four parts, each for what the one before it leaves:
+ * Claims an event. The function has four parts, and each part handles the cases that the earlier parts leave over:
  *
- * 1. A new event of a free key is inserted as leased, unless it runs. ON CONFLICT names no column: the index of
- *    the ids and that of the leased keys both count.
- * 2. An event with a key that waits already is answered without the lock and without a write: repeated deliveries delay
- *    no other call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
- *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
- *    therefore committed before the lease could be claimed. In that case it must be due by the lease's end.
- * 3. An event whose lock is taken runs, or another call is about to decide about it: no call waits for a handler.
- * 4. Anything else is decided under the lock of the key, if there is one.
+ * 1. A new event whose id and key are free is inserted as leased. ON CONFLICT names no column, because the index on ids and
+ *    the index on leased keys both count.
+ * 2. For an event that already waits for its key, the answer needs neither the key's lock nor a write, so repeated
+ *    deliveries don't delay other calls. A single statement reads both rows at the same moment. The call that ends the
+ *    lease must see that the event waits. That is certain if the event waits for this lease. It is also certain if the
+ *    event began to wait before the lease began: it did so under the lock, so its row was committed before the lease could
+ *    be claimed. In that case, the event must also be due before the lease ends.
+ * 3. If the lock on the id is taken, the event is running, or another call is about to decide about it. This call returns
+ *    at once, so no call waits for a handler.
+ * 4. In all other cases, the function decides under the lock on the key, if there is a key.
  */
 const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
     ${parameters(VALUES.claim)},
@@ -109,7 +112,7 @@ BEGIN
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
-        MESSAGE = 'The event was stored by another call at the same time, or a trigger prevents that it is stored.';
+        MESSAGE = 'Another call stored the event at the same time, or a trigger prevented the event from being stored.';
     END IF;
   ELSE
     UPDATE ${tables.events} AS e SET state = CASE WHEN won THEN 'leased' ELSE 'received' END,
@@ -120,7 +123,10 @@ BEGIN
   END IF;
 END $claim$;`;
 
-/** Returns the result; NULL if the lease is lost. A done event with its token can only become dead: its handler ended its transaction. */
+/**
+ * Ends an attempt. Returns its result, or NULL if the lease is lost. If a done event still has the token, its handler ended
+ * the transaction itself, and the event can only become dead.
+ */
 const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
     ${parameters(VALUES.finish)}
   ) RETURNS text ${FUNCTION} AS $end$
@@ -144,7 +150,7 @@ BEGIN
   WHERE e.id = :id AND e.token = :token AND (${isLeased('e')} OR :result = 'dead');
   IF NOT FOUND THEN RETURN NULL; END IF;
   IF :key IS NULL THEN RETURN :result; END IF;
-  -- Locked: one that is claimed without its key meanwhile no longer waits, and the one behind it is the first.
+  -- Locked, because another call may claim the first event without its key. Then the next event is the first.
   SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = :key AND found.waiting
     ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE;
   IF FOUND THEN
@@ -155,12 +161,12 @@ BEGIN
 END $end$;`;
 
 /**
- * Runs a statement that is not part of a handler's transaction, and commits it. The parameters are `$1[1]`, `$1[2]` … in
- * the statement; its rows are returned as JSON.
+ * Runs a statement that is not part of a handler's transaction, commits, and returns the rows as JSON. The statement refers
+ * to its parameters as `$1[1]`, `$1[2]` and so on.
  *
- * It begins with COMMIT: in a transaction that the app left open on a pooled connection this fails (2D000) before anything is
- * read or written. Without it, the inbox would answer what that transaction may still roll back. Answers wait for the disk,
- * even where `synchronous_commit` is off.
+ * The procedure begins with COMMIT. If the app left a transaction open on the pooled connection, this COMMIT fails (2D000)
+ * before anything is read or written. Without this COMMIT, the inbox could confirm what the app's transaction later rolls
+ * back. The answer is sent after the data is on disk, even if `synchronous_commit` is off.
  */
 const writeRun = ({
   schema,
@@ -174,7 +180,7 @@ BEGIN
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   IF current_setting('client_encoding') NOT IN ('UTF8', 'SQL_ASCII') THEN
     RAISE EXCEPTION USING ERRCODE = 'character_not_in_repertoire',
-      MESSAGE = 'The client_encoding of this connection is ' || current_setting('client_encoding') || '. Drivers send UTF8: do not set another.';
+      MESSAGE = 'The client_encoding of this connection is ' || current_setting('client_encoding') || '. Drivers send UTF8, so do not set another encoding.';
   END IF;
   answer := CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END;
   FOR one IN EXECUTE statement USING parameters LOOP

@@ -27,11 +27,11 @@ import { AHEAD_MS, type Limited, type PageQuery, type Selection, selectionWriter
 import { VALUES, VERSION } from './server-inbox.js';
 import { placeNumbered, type Template } from './statements.js';
 
-/** Options of the functions that need to know where the tables are. */
+/** Options that tell a function where the inbox's tables are. */
 export interface PostgresSchemaOptions {
   /**
-   * The schema that contains the inbox's tables. Its name consists of at most 63 letters, digits and underscores, and
-   * doesn't start with a digit.
+   * The schema that contains the inbox's tables. The name of the schema can contain up to 63 letters, digits and
+   * underscores, and must not start with a digit.
    *
    * @default 'stablehooks'
    */
@@ -41,10 +41,10 @@ export interface PostgresSchemaOptions {
 export const SCHEMA_RULE = nameRule(63);
 
 /**
- * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
+ * Returns the SQL that creates the tables, one statement per element. Use it if your app runs its migrations itself.
  *
- * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either
- * all statements or only the new ones.
+ * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either all
+ * statements or only the new ones.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -54,15 +54,16 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 }
 
 /**
- * Each migration is one block, which is atomic, and which first looks for what it creates last: most starts lock nothing.
+ * Each migration is one atomic block. The block first looks for the object that it creates last, so it locks nothing if the
+ * migration has already run.
  *
- * `event` is text: jsonb refuses \u0000, and json would parse the event once more. Only the index of the states has the events
- * that are done.
+ * The column `event` is text, because jsonb refuses \u0000, and json would parse the event once more. Of the secondary
+ * indexes, only the index on states contains done events.
  */
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, notes, steps } = tables;
   return [
-    // CREATE SCHEMA IF NOT EXISTS needs the privilege to create a schema even if it exists.
+    // CREATE SCHEMA IF NOT EXISTS needs the privilege to create a schema even if the schema exists.
     `DO $schema$ BEGIN
 IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
   RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -121,56 +122,56 @@ END $version1$`,
 }
 
 /**
- * Creates the tables, or migrates them to this release. Call it whenever a process starts: an advisory lock
- * serializes the calls, and each call is one transaction and one round trip.
+ * Creates the inbox's tables, or migrates them to this release. Call this function whenever a process starts. An advisory
+ * lock serializes the calls, and each call is one transaction and one round trip.
  *
- * The role needs the privilege to create the schema, or to create tables in it if the schema exists. Once the tables
- * exist, the role needs neither. The database encoding must be UTF8.
+ * The database role needs the privilege to create the schema or, if the schema exists, to create tables in it. Once the
+ * tables exist, the role needs neither privilege. The encoding of the database must be UTF8.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is invalid. Rejects with the driver's error if
- * the statement fails, for example because the role lacks a privilege.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is invalid. Rejects with the driver's error if the
+ * statement fails, for example because the role lacks a privilege.
  */
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
-  // One DO block: not every driver can send several statements together or keep to one connection.
+  // A single DO block, because some drivers can't send several statements together or keep to one connection.
   await pool.query(`DO $migration$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
 ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
-/** Leases from the future, except those that this process holds. */
+/** Selects leases that start in the future, except the leases that this process holds. */
 const AHEAD = `(updated_at > ${later(`${AHEAD_MS}`)} AND token::text <> ALL (:held::text[]))`;
 
 export interface PgTemplate extends Template {
-  /** Whether it is sent to the procedure `run`, which commits it with its answer. */
+  /** Whether the statement is passed to the procedure `run`, which runs it, commits and returns its rows. */
   readonly isRun?: true;
 }
 
-/** A read, or the call of a procedure, which commits. */
+/** A statement that is sent directly: a read, a part of a handler's transaction, or the call of a procedure. */
 const sent = (sql: string): PgTemplate => placeNumbered(sql, (position) => `$${position}`);
 const committed = (sql: string): PgTemplate => ({
   ...placeNumbered(sql, (position) => `($1)[${position}]`),
   isRun: true,
 });
 
-/** How long the lease of a row still lasts, in ms; at least a second. */
+/** How much longer the lease of a row lasts, in ms, but at least one second. */
 const leftMs = (row: string) =>
   `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
 
-/** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
+/** Returns all statements for a checked schema. Each statement is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, notes, steps } = tables;
-  /** The row of the steps of a first attempt, until its event is stored. */
+  /** The row that makes a first attempt the owner of its event's steps, until the event is stored. */
   const owned = `${steps} WHERE event_id = :id::text AND name = '' AND result = :token::text
     AND NOT EXISTS (SELECT 1 FROM ${events} WHERE id = :id::text)`;
-  // Returned columns have names of one word, because data layers may rename longer ones, for example to camel case.
+  // Each returned column has a name of one word, because some data layers rename longer names, for example to camel case.
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
-  /** A statement whose plan the server can keep: it reads no table. A name has at most 63 characters, and must be unique. */
+  /** A statement whose plan the server can keep under a name. The name must be unique, and can have up to 63 characters. */
   const kept = (own: string, sql: string): PgTemplate =>
     name.length > 50 ? sent(sql) : { ...sent(sql), name: `${name}.${own}` };
   const take = `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event)
@@ -193,8 +194,7 @@ ON CONFLICT (id) DO NOTHING`;
       expired: `(due_at <= ${CLOCK} OR ${AHEAD})`,
     },
   });
-  /** Changes the selected events that were received first, and returns how many. */
-  /** A change by a person. */
+  /** Adds a change by a person to the history of the row `e`. */
   const historyWithPerson = (result: string) =>
     `history = ${LAST_9} || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
       'endedAt', ${ms(CLOCK)}, 'result', '${result}', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`;
@@ -203,7 +203,7 @@ ON CONFLICT (id) DO NOTHING`;
   UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE))
   RETURNING id
 ) SELECT count(*) AS count FROM changed`);
-  /** The due events of a type, the longest due first. */
+  /** The due events of a type, longest due first. */
   const due = `FROM ${events} AS e
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
     ORDER BY ${dueOf('e')}, e.received_at`;
@@ -218,8 +218,9 @@ ON CONFLICT (id) DO NOTHING`;
     finish: committed(`SELECT ${schema}.end_attempt(${passedTo(VALUES.finish)}) AS ended`),
 
     /**
-     * Inserted in the order of the ids; events of a key are received in the order of the page nevertheless. An event without
-     * a state, whose id is locked or that another call stores at the same time, runs or is about to.
+     * Stores a page. The rows are inserted in the order of their ids, but the events of a key are received in the order of
+     * the page. The result for an event is `running` if its id is locked, or if another call stores the event at the same
+     * time.
      */
     record: committed(`WITH page AS (
   SELECT * FROM ROWS FROM (unnest(:ids::text[]), unnest(:types::text[]), unnest(:texts::text[]), unnest(:keys::text[]),
@@ -240,16 +241,19 @@ ON CONFLICT (id) DO NOTHING`;
 SELECT id, CASE WHEN recorded.id IS NOT NULL THEN 'new' ELSE coalesce(known.state, 'running') END AS result
 FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
 
-    /** Commits a statement, and answers with its rows as JSON. */
+    /** Runs a statement, commits, and returns the rows as JSON. */
     run: kept('run', `CALL ${schema}.run(:statement, :parameters, NULL)`),
 
-    /** The first statement of a first attempt. No row if the event is stored or runs, or the app left the connection in a wrong state. */
+    /**
+     * The first statement in the transaction of a first attempt, which stores the event as done. Returns no row if the
+     * event is already stored or running, or if the app left the connection in a wrong state.
+     */
     take: sent(`${take} RETURNING ${settings(':leaseMs::bigint')}`),
 
-    /** The same as a prepared statement, in a transaction that already has its time limit. */
+    /** The same as `take`, but as a prepared statement, in a transaction that already has its time limit. */
     takePrepared: kept('take', `${take} RETURNING ${FLUSHED}`),
 
-    /** Stores a first attempt that failed; one whose handler ended its own transaction is stored as done. */
+    /** Stores an event whose first attempt failed. If its handler ended the transaction, the event is already stored. */
     failFirst:
       committed(`INSERT INTO ${events} AS e (id, type, state, attempts, source, received_at, updated_at, due_at, last_error,
   event, history)
@@ -264,8 +268,9 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NU
 RETURNING :result AS ended`),
 
     /**
-     * The first statement of the transaction of a claimed event: marks it as done. It takes the id's lock, so no call waits
-     * for the row. No row if the lease is lost.
+     * The first statement in the transaction of a claimed event, which marks the event as done. This statement also takes
+     * the advisory lock on the id. Other calls only try that lock, so they skip the event instead of waiting for its row.
+     * Returns no row if the lease is lost.
      */
     mark: sent(`UPDATE ${events} AS e SET state = 'done', due_at = NULL, last_error = NULL, updated_at = ${CLOCK},
   history = ${history("'done'", CLOCK, 'NULL::text')}
@@ -274,15 +279,18 @@ WHERE e.id = :id::text AND e.token = :token::uuid AND ${isLeased('e')}
   AND pg_advisory_xact_lock(${lockNumber(tables, ':id::text')}) IS NOT NULL
 RETURNING ${settings(leftMs('leased'))}`),
 
-    /** The first statement of the transaction of an event with a key, which {@link complete} marks as done. */
+    /**
+     * The first statement in the transaction of an event with a key. The last statement, `complete`, marks the event as
+     * done.
+     */
     hold: sent(`SELECT ${settings(leftMs('e'))} FROM ${events} AS e
 WHERE id = :id::text AND token = :token::uuid`),
 
     complete: sent(`SELECT ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) AS ended`),
 
     /**
-     * The privileges that the role lacks, such as `INSERT on stablehooks.events`. Looked up by oid, because names are not
-     * found without a privilege on their schema.
+     * Returns the privileges that the role lacks, such as `INSERT on stablehooks.events`. Looks the tables up by oid,
+     * because names are not found without a privilege on the schema.
      */
     lacking: sent(`SELECT string_agg(lacking, ', ') AS answer FROM (
   SELECT 'USAGE on schema ' || nspname FROM pg_namespace
@@ -293,7 +301,7 @@ WHERE id = :id::text AND token = :token::uuid`),
     AND NOT has_table_privilege(pg_class.oid, privilege) GROUP BY relnamespace, relname
 ) AS missing (lacking)`),
 
-    /** No row without tables. */
+    /** Returns the version of the tables, or no row if there are no tables. */
     version:
       sent(`SELECT coalesce(substring(obj_description(c.oid, 'pg_class') FROM '[0-9]+$'), '0') AS version
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname = '${name}' AND relname = 'events'`),
@@ -301,9 +309,9 @@ FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname 
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 
     /**
-     * The first part counts how many of the longest due events each type has. The second part locks that many of each type,
-     * past events that another call has locked. Each type is read separately from the index, so due events of other types are
-     * not read.
+     * Takes the events that have been due longest. The first part counts these events by type. The second part locks that
+     * many events of each type, and skips events that another call has locked. Each type is read separately from the index,
+     * so that due events of other types are not read.
      */
     takeDue: committed(`WITH wanted AS MATERIALIZED (
   SELECT type, count(*) AS size FROM (
@@ -325,7 +333,7 @@ SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.i
 
     readNote: sent(`SELECT text FROM ${notes} WHERE name = :name::text`),
 
-    /** The row of a lease exists, so a fenced write inserts nothing. */
+    /** Writes a note. If a holder is given, only updates the note, because the lease has already inserted the row. */
     writeNote: committed(`INSERT INTO ${notes} AS n (name, text)
 SELECT :name::text, :note::text WHERE :holder::text IS NULL OR EXISTS (SELECT FROM ${notes} WHERE name = :name::text)
 ON CONFLICT (name) DO UPDATE SET text = excluded.text WHERE :holder::text IS NULL OR n.holder = :holder::text
@@ -363,7 +371,7 @@ WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED))
   ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT count(*) AS count FROM added`),
 
-    /** A first attempt whose process died may be repeated for a month, and needs its steps. */
+    /** Steps without a stored event are kept for 30 days, because the first attempt may be repeated if its process died. */
     prune: committed(`WITH pruned AS (
   UPDATE ${events} SET event = NULL, history = NULL, pruned = 1 WHERE id = ANY (ARRAY (
     SELECT id FROM ${events} WHERE state = 'done' AND pruned = 0
@@ -377,21 +385,24 @@ WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED))
       AND NOT EXISTS (SELECT 1 FROM ${events} AS e WHERE e.id = s.event_id) LIMIT :limit::int))
 ) SELECT count(*) AS count FROM pruned`),
 
-    /** The event is not stored, so a row of the steps has the token of a first attempt, over that of an earlier one. */
+    /**
+     * Makes a first attempt the owner of its event's steps. The event is not stored yet, so a row in the table of steps
+     * keeps the attempt's token, in place of the token of any earlier attempt.
+     */
     ownSteps: committed(`INSERT INTO ${steps} AS s (event_id, name, attempt, stored_at, result)
 VALUES (:id::text, '', 1, ${CLOCK}, :token::text)
 ON CONFLICT (event_id, name) DO UPDATE SET stored_at = excluded.stored_at, result = excluded.result
 RETURNING name`),
 
-    /** One row without a name for an event without steps. */
+    /** Returns the steps of an event, or one row without a name if the event has no steps. */
     steps: sent(`SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result
 FROM (SELECT id FROM ${events} WHERE id = :id::text AND (:token::uuid IS NULL OR token = :token::uuid)
   UNION ALL SELECT event_id FROM ${owned}) AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
 ORDER BY s.number`),
 
     /**
-     * Reads the event's row without a lock, because the handler's transaction may hold it. If two processes each believe that
-     * they hold the lease, the primary key lets only one begin a step.
+     * Stores or forgets a step. Reads the event's row without a lock, because the handler's transaction may have locked it.
+     * If two processes each believe that they hold the lease, the primary key lets only one of them begin a step.
      */
     saveStep: committed(`WITH leased AS (
   SELECT id, attempts FROM ${events} WHERE id = :id::text AND token = :token::uuid

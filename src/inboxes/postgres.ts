@@ -64,9 +64,9 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInbox
 
 /**
  * Stores events in Postgres tables, for any number of receivers and workers. Create the tables with {@link
- * migratePostgres}. Claiming, completing, failing and recording an event take one round trip each. You own the pool:
- * set its size and timeouts, add an `error` listener, and close it yourself. A single `Client` is refused, because a
- * transaction that other code has open on its connection might undo what the inbox has confirmed.
+ * migratePostgres}. Claiming, completing, failing and recording an event take one round trip each. You own the pool: set
+ * its size and timeouts, add an `error` listener, and close the pool yourself. A single `Client` is refused, because other
+ * code could have a transaction open on that connection, and a rollback would undo what the inbox has confirmed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is invalid.
  */
@@ -75,7 +75,7 @@ export function postgresInbox<Tx = PgClientLike>(
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;
 export function postgresInbox(
-  // A Client of a driver has this method. It is refused.
+  // A single `Client` has this method, so TypeScript refuses it.
   pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
 ): Inbox & InboxOperations;
@@ -95,7 +95,7 @@ export function postgresInbox(
   const inTurn = keepOneFree(pool, connections);
   const queries = 'connect' in pool ? overPool(pool as PgPoolLike, runtime) : pool;
 
-  /** Whether statements have names, which only `pg` takes. Poolers in transaction mode may lose them. */
+  /** Whether to name statements. Only `pg` accepts names, and poolers in transaction mode can lose named statements. */
   let areNamed = 'connect' in pool;
 
   function toStatement(template: PgTemplate, given: Values): Statement {
@@ -103,7 +103,7 @@ export function postgresInbox(
     return areNamed ? { ...statement, name } : statement;
   }
 
-  /** Sends something, and once more without names if a pooler has lost them, unless a handler has begun. */
+  /** Calls `sending`. If a pooler has lost a named statement, calls it again without names, unless a handler has begun. */
   async function withoutNames<Value>(sending: () => Promise<Value>, hasBegun = () => false): Promise<Value> {
     const wereNamed = areNamed;
     try {
@@ -116,7 +116,7 @@ export function postgresInbox(
     }
   }
 
-  /** Sends a single statement, and again if it conflicts with another. */
+  /** Sends a single statement. Sends it again if it conflicts with another statement. */
   async function query<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
     const values = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [name, Array.isArray(value) ? toArrayText(value) : value]),
@@ -128,7 +128,7 @@ export function postgresInbox(
     } catch (error) {
       if (isNotMigrated(error)) {
         throw new ConfigError(
-          `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at startup, or run the statements of postgresMigrations(), with the same \`schema\`.`,
+          `postgresInbox: the tables or functions in the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at startup, or run the statements of postgresMigrations(), with the same \`schema\`.`,
           { cause: error },
         );
       }
@@ -154,12 +154,12 @@ export function postgresInbox(
   }
 
   /**
-   * Closes a connection if its server became read-only: the next one reaches the new primary. The server closes it, because
-   * data layers have no method for that.
+   * Closes a connection if its server has become read-only, so that the next connection reaches the new primary. The server
+   * closes it, because data layers have no method that closes a connection.
    */
   const closeReadOnly = () => pool.query(CLOSE_READ_ONLY).catch(() => undefined);
 
-  /** Names what the role lacks, if the server says so. */
+  /** Returns an error that names the privileges that the role lacks, or the given error if the server can't tell. */
   async function forbidden(cause: unknown): Promise<unknown> {
     const rows = await sendStatement(queries, toStatement(statements.lacking, {})).catch(() => []);
     const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
@@ -215,7 +215,8 @@ export function postgresInbox(
         let hasReturned = false;
         try {
           const run = () => {
-            // A long schema leaves no room for a name, and only a prepared statement finds its time limit set.
+            // A long schema name leaves no room for a statement's name. Only `takePrepared` needs the limit to be set
+            // beforehand.
             const isPrepared = areNamed && statements.takePrepared.name !== undefined;
             const how = !first ? (key === undefined ? 'mark' : 'hold') : isPrepared ? 'takePrepared' : 'take';
             return runInTransaction(
@@ -239,7 +240,8 @@ export function postgresInbox(
           return true;
         } catch (error) {
           if (error === REFUSED) return false;
-          // By the method of a data layer, which then sends nothing more: a COMMIT has stored the event as done.
+          // The handler used a method of the data layer, which then sends nothing. If the event is done, that method
+          // committed.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
             throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();
@@ -254,7 +256,7 @@ export function postgresInbox(
   return createInbox(ops, runtime);
 }
 
-/** How many connections a pool has: a `Pool` of `pg`, or a PGlite, which has one. */
+/** Returns the number of connections if the pool is known: a `Pool` from `pg`, or a PGlite, which has one connection. */
 function sizeOf(pool: unknown): number | undefined {
   const { options, transaction, waitReady } = Object(pool);
   return transaction !== undefined && waitReady !== undefined ? 1 : options?.max;
@@ -263,7 +265,7 @@ function sizeOf(pool: unknown): number | undefined {
 const CLOSE_READ_ONLY = `SELECT pg_terminate_backend(pg_backend_pid())
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`;
 
-/** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
+/** Writes an array as text, because postgres.js with `fetch_types: false` can't send arrays. */
 function toArrayText(items: readonly unknown[]): string {
   const quote = (item: unknown): string => {
     if (item === null) return 'NULL';

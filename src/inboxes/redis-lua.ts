@@ -3,17 +3,20 @@ import { AHEAD_MS } from './selection.js';
 import { VALUES, VERSION } from './server-inbox.js';
 
 /**
- * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
- * `:json:<id>` the event's JSON, `:history:<id>` a list of its attempts (separate keys keep the hash compact),
- * `:steps:<id>` a hash of its steps by name, each as the attempt, the time in microseconds, the id of the call that stored it, and `=` with
- * the result or `-` for none;
- * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
- * events in front of it, `:whole` by updatedAt (done events with JSON); `:note:<name>` a hash, with
- * the text of a note and its lease; `:version` that of the keys.
+ * Every key begins with KEYS[1], a hash tag, so a cluster keeps all keys on one shard:
  *
- * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease has
- * expired; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
- * sort by created_at, then by when it was received. An event that waits is also due when that lease expires.
+ * - `:event:<id>` is a hash with the fields of an event. `:json:<id>` is the event's JSON, and `:history:<id>` is a list of
+ *   its attempts. Separate keys keep the hash compact.
+ * - `:steps:<id>` is a hash of the event's steps by name. A step consists of the attempt, the time in microseconds, the id
+ *   of the call that stored the step, and `=` with the result, or `-` if there is no result.
+ * - Sorted sets contain ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, and `:due:<type>` by dueAt, with
+ *   parked events first. `:whole` contains the done events that have JSON, by updatedAt.
+ * - `:note:<name>` is a hash with the text of a note and its lease. `:version` is the version of the keys.
+ *
+ * An ordering key has two more keys while an event needs them. `:holder:<key>` is the id of the leased event, even if its
+ * lease has expired. `:waiting:<key>` is a sorted set of the waiting events. Each member is the event's `turn` and then its
+ * id. A `turn` consists of digits that sort by created_at, and then by when the event was received. A waiting event also
+ * becomes due when the lease of the leased event expires.
  *
  * `now` is the server's time. Only `move` writes states, so every index follows them.
  */
@@ -37,10 +40,10 @@ end
 local function holderKey(key) return base .. ':holder:' .. key end
 local function waitingKey(key) return base .. ':waiting:' .. key end
 local function dueKey(eventType) return base .. ':due:' .. eventType end
--- The member of an event in the set of those that wait.
+-- The member that stands for an event in the set of waiting events.
 local function place(event) return event.turn .. ':' .. event.id end
 
--- Removes an event from what is kept for its key.
+-- Removes an event from the keys that belong to its ordering key.
 local function leaveKey(event)
   if event.state == 'leased' then
     if redis.call('GET', holderKey(event.key)) == event.id then redis.call('DEL', holderKey(event.key)) end
@@ -49,7 +52,7 @@ local function leaveKey(event)
   end
 end
 
--- An event as its hash has it; nil when it has none.
+-- Reads an event from its hash. Returns nil if there is no hash.
 local function load(id)
   local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
     'token', 'key', 'turn')
@@ -58,7 +61,7 @@ local function load(id)
     updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9] }
 end
 
--- Writes the state of an event, with further fields of its hash.
+-- Writes the state of an event, and further fields, to its hash.
 local function move(event, to, due, ...)
   local id, from, key = event.id, event.state, event.key
   if from ~= to then
@@ -73,7 +76,7 @@ local function move(event, to, due, ...)
   if key then leaveKey(event) end
   redis.call('HSET', eventKey(id), 'state', to, 'updatedAt', NOW, ...)
   if due then redis.call('HSET', eventKey(id), 'dueAt', text(due)) end
-  -- Parked events are due whatever the time, those first that were received first.
+  -- Parked events are always due, in the order in which they were received.
   local dueAt = due and text(due) or to == 'parked' and text(event.receivedAt - 1e15)
   if dueAt then redis.call('ZADD', dueKey(event.type), dueAt, id)
   else redis.call('ZREM', dueKey(event.type), id) end
@@ -86,7 +89,7 @@ local function move(event, to, due, ...)
   elseif from == 'leased' then redis.call('HDEL', eventKey(id), 'token') end
 end
 
--- Adds the attempt of a leased event to its history. While it is leased, updatedAt is the time of its claim.
+-- Adds the attempt at a leased event to its history. While an event is leased, updatedAt is when it was claimed.
 local function ended(event, at, result, err, more)
   local attempt = more or {}
   attempt.attempt, attempt.startedAt, attempt.endedAt = tonumber(event.attempts), tonumber(event.updatedAt), tonumber(at)
@@ -94,17 +97,17 @@ local function ended(event, at, result, err, more)
   attempt = cjson.encode(attempt)
   local length = redis.call('RPUSH', historyKey(event.id), attempt)
   if length <= 10 then return end
-  -- The effect of an attempt whose lease expired may have happened, so the first one stays.
+  -- If the lease of the oldest attempt expired, its effect may have happened, so that attempt stays.
   local first = redis.call('LINDEX', historyKey(event.id), 0)
   if cjson.decode(first).result == 'lapsed' then redis.call('LSET', historyKey(event.id), 1, first) end
   redis.call('LTRIM', historyKey(event.id), -10, -1)
 end
 
--- Where an event that has a key is among its others: by created_at, then by when it was received; \`index\` rises
--- among those that are received in this step.
+-- The place of an event among the events with the same key: by created_at, then by when it was received. \`index\`
+-- rises among the events that a script receives.
 local function turnOf(receivedAt, created, index)
   local micros = receivedAt == NOW and tonumber(time[2]) % 1000 or 0
-  -- Digits that sort by it: the ms since the year -1200.
+  -- Digits that sort by created_at: the ms since the year -1200.
   local since = string.format('%015.0f', tonumber(created) + 1e14)
   return since .. receivedAt .. string.format('%03d%06d', micros, index)
 end
@@ -119,20 +122,20 @@ local function record(id, eventType, source, json, key, created, index)
   return event
 end
 
--- The event that is leased with a key, even if its lease has lapsed.
+-- Returns the leased event with this key, even if its lease has expired.
 local function holderOf(key)
   local id = redis.call('GET', holderKey(key))
   return id and load(id)
 end
 
--- Makes an event wait for another of its key; its own lease, which has lapsed, is lost.
+-- Makes an event wait for another event with the same key. If it has a lease, that lease has expired and is lost.
 local function wait(event, due)
   if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
   move(event, 'received', due)
   redis.call('ZADD', waitingKey(event.key), 0, place(event))
 end
 
--- The values of the call, in their order. A list follows its length.
+-- Reads the values of the call in order. The length of a list comes before its items.
 local position = 0
 local function take()
   position = position + 1
@@ -150,7 +153,7 @@ local function jsonOf(id, withEvent)
   return redis.call('EXISTS', jsonKey(id)) == 1 and '' or cjson.null
 end
 
--- A record for operators. Without its event, the JSON is empty.
+-- Reads an event as a record for operators. If the event is left out, its JSON is empty.
 local function read(id, withEvent)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
     'dueAt', 'lastError', 'key')
@@ -163,23 +166,23 @@ local function read(id, withEvent)
 end
 `;
 
-/** The values of each script. Values with plural names are lists. */
+/** The names of the values that each script takes. The values in {@link LISTS} are lists. */
 export const SCRIPT_VALUES = {
   ...VALUES,
-  /** A client that lost the reply sends the same call again. */
+  /** `call`: the id of the call. A client that lost the reply sends the same call again. */
   finish: [...VALUES.finish, 'call'],
   saveStep: [...VALUES.saveStep, 'call'],
-  /** `events`: id, type, JSON, key and time of creation of each. */
+  /** `events`: for each event, its id, type, JSON, key and time of creation. */
   record: ['state', 'dueInMs', 'origin', 'events'],
   findAll: ['ids', 'withEvents'],
-  /** `after`: the id to continue after. */
+  /** `after`: the id of the event after which the list continues. */
   list: ['state', 'limit', 'after', 'order', 'withEvents'],
   count: ['states'],
-  /** `result`: discarded or requeued. `versions`: id and when it was last changed of each. */
+  /** `result`: `discarded` or `requeued`. `versions`: for each event, its id and the time of its last change. */
   change: ['result', 'by', 'reason', 'versions'],
-  /** `kind`: which leases, of `ids` unless it is `ahead`. */
+  /** `kind`: `ahead` for leases from the future, `expired` or `any` for leases of events in `ids`. */
   endLeases: ['kind', 'held', 'ids', 'limit'],
-  /** Returns what the server removes when its memory is full, '' if it does not say so, and the version of the keys. */
+  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't report it, and the version of the keys. */
   check: [],
 } as const;
 
@@ -194,7 +197,7 @@ const LISTS: ReadonlySet<string> = new Set([
   'versions',
 ]);
 
-/** Each script is atomic. Its values are texts in locals of their names. It returns JSON, because Upstash parses other replies. */
+/** The bodies of the scripts. Each script is atomic, and returns JSON, because Upstash parses other replies. */
 const BODIES: Readonly<Record<RedisScript, string>> = {
   claim: `
 local leaseUntil = now + tonumber(leaseMs)
@@ -247,7 +250,7 @@ if result == 'later' then
   fields[3], fields[4] = 'attempts', text(event.attempts - 1)
 end
 move(event, to, retryAfterMs and now + retryAfterMs, 'call', call, unpack(fields))
--- Of the events that wait for its key, the one that was created first is due.
+-- Of the events that wait for the same key, the event that was created first becomes due.
 local first = event.key and redis.call('ZPOPMIN', waitingKey(event.key))[1]
 if first then move(load(string.match(first, ':(.*)')), 'received', now) end
 return answer({ { ended = result } })`,
@@ -268,7 +271,7 @@ return answer(answers)`,
 
   takeDue: `
 local visibleAt = now + tonumber(visibilityTimeoutMs)
--- The events of each type that are due the longest: of all of them, those that are taken are among these.
+-- Reads the longest due events of each type. The events to take are among them.
 local due = {}
 for _, type in ipairs(types) do
   local found = redis.call('ZRANGEBYSCORE', dueKey(type), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
@@ -325,7 +328,7 @@ local start = 0
 if after ~= '' then
   local receivedAt = redis.call('HGET', eventKey(after), 'receivedAt')
   if not receivedAt then return '[]' end
-  -- An event that has left the state comes back for a moment: the list goes on from where it stood.
+  -- An event that has left the state is added for a moment, so that the list continues from its place.
   local isAdded = redis.call('ZADD', key, 'NX', receivedAt, after) == 1
   start = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, after) + 1
   if isAdded then
@@ -348,7 +351,7 @@ for _, state in ipairs(states) do
 end
 return answer(answers)`,
 
-  /** Returns a row without a name for an event without steps. */
+  /** Returns the event's steps, or one row without a name if the event has no steps. */
   steps: `
 local event = load(id)
 if not event or (token ~= '' and (event.state ~= 'leased' or event.token ~= token)) then return '[]' end
@@ -396,7 +399,7 @@ if event and (event.state == 'dead' or event.state == 'failed') then
 end
 return '[]'`,
 
-  /** Events that have changed since their version stay. */
+  /** Leaves an event alone if it has changed since the given version. */
   change: `
 local count = 0
 local function isKnown(id)
@@ -452,7 +455,7 @@ for _, id in ipairs(ids) do
   if not load(id) then
     redis.call('HSET', eventKey(id), 'type', '', 'source', 'import', 'attempts', '0', 'receivedAt', NOW)
     move({ id = id, type = '', receivedAt = NOW }, 'done')
-    -- It has nothing to prune.
+    -- An imported event has nothing to prune.
     redis.call('ZREM', base .. ':whole', id)
     count = count + 1
   end

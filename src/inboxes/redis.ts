@@ -15,8 +15,8 @@ import type { Values } from './statements.js';
 export type { Inbox, InboxOperations } from '../core/ports.js';
 
 /**
- * Runs Lua scripts. A client of `@upstash/redis` needs no adapter. Adapt a client or cluster of ioredis with {@link
- * fromIoredis}, and one of node-redis with {@link fromNodeRedis}.
+ * Runs Lua scripts. A client from `@upstash/redis` needs no adapter. Adapt a client or cluster from ioredis with {@link
+ * fromIoredis}, and a client, pool or cluster from node-redis with {@link fromNodeRedis}.
  */
 export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
@@ -39,7 +39,7 @@ export interface IoredisLike {
 export interface NodeRedisLike {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** A cluster has a method of this name with other parameters. */
+  /** A cluster also has a method with this name, but its parameters are different. */
   sendCommand?(...args: never[]): Promise<unknown>;
 }
 
@@ -60,8 +60,8 @@ export function fromIoredis(client: IoredisLike): RedisLike {
 /**
  * Adapts a node-redis client to the Redis inbox.
  *
- * Create the client with `disableOfflineQueue: true`. Otherwise, it waits for a server that is down, and the delivery
- * gets no 503. Add an `error` listener. You may use a `typeMapping` that returns strings as Buffers.
+ * Create the client with `disableOfflineQueue: true`. Otherwise, the client waits for a server that is down, and the
+ * delivery gets no 503. Add an `error` listener. You can use a `typeMapping` that returns strings as Buffers.
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
@@ -81,7 +81,7 @@ export interface RedisInboxOptions {
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
-  /** Replaces randomness in tests. Times come from the server's clock. @default the platform's */
+  /** Replaces timers and randomness in tests. Times come from the server's clock. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -91,28 +91,27 @@ const PREFIX_RULE = rule<string>(
   'stablehooks',
 );
 
-const REDIS_RULE = withMethods('fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis', [
-  'eval',
-  'evalsha',
-]);
+const REDIS_RULE = withMethods(
+  'fromIoredis(client), fromNodeRedis(client), or a client from @upstash/redis',
+  ['eval', 'evalsha'],
+);
 
 type Query = Limited & Partial<PageQuery>;
 
-/** How many events one script reads or changes: Redis blocks other clients meanwhile. */
+/** How many events one script reads. Redis blocks other clients while a script runs. */
 const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
 
 /**
- * Stores events in Redis 6.2 or later, for any number of receivers and workers. Each operation is one atomic script,
- * takes one round trip and uses the server's clock.
+ * Stores events in Redis 6.2 or later, for any number of receivers and workers. Each operation of a receiver is one atomic
+ * script and takes one round trip. The inbox uses the server's clock.
  *
- * The inbox is only as durable as your Redis. docs/inboxes.md explains what you may lose with each setting. A lost
- * event runs again if it is delivered or listed again. If an effect must never happen twice, use Postgres with
- * `transactional`.
+ * The inbox is only as durable as your Redis. docs/inboxes.md explains what you can lose with each setting. A lost event
+ * runs again if it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. Calls reject with this error while
- * the server's `maxmemory-policy` isn't `noeviction`. The inbox checks the policy once a minute, unless the server
- * forbids INFO in scripts.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. Calls reject with this error while the
+ * server's `maxmemory-policy` isn't `noeviction`. The inbox checks the policy once a minute, unless the server forbids INFO
+ * in scripts.
  */
 export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {
@@ -133,7 +132,10 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
     ) as Promise<readonly Row[]>;
   }
 
-  /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
+  /**
+   * Reads pages of selected records, until each state has `limit` records or has no more. Redis runs nothing else during a
+   * script, so each script reads only one page.
+   */
   async function* readPages({ selection, limit, after, order = 'oldest', withEvents = true }: Query) {
     if (selection.ids !== undefined) {
       const [last] = after === undefined ? [] : await call<EventRow>('find', { id: after });
@@ -167,7 +169,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
     return toPage(found, { order, limit: query.limit });
   }
 
-  /** Skips the selected events that changed after they were read. */
+  /** Changes the selected events, but skips events that have changed since they were read. */
   async function change(result: 'discarded' | 'requeued', which: Limited, who?: Person) {
     const records = await select(which);
     let changed = 0;
@@ -185,7 +187,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
       if (selection === undefined) return call('count', { states: INBOX_STATES });
       const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
       for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
-        // Without the events, because there may be many.
+        // Keeps only these two fields, because there can be many events.
         for (const { state, updatedAt } of page) found.push({ state, updatedAt });
       }
       return countRecords(found);
@@ -208,11 +210,11 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
   return createInbox(ops, runtime);
 }
 
-/** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
+/** Runs scripts by their digests. A script is sent in full only if the server doesn't have it. */
 function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   const digests = new Map<RedisScript, Promise<string>>();
-  // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
-  // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
+  // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys if one of them is
+  // missing (TRYAGAIN). With one key, or with keys that exist, a script would run on a node that lacks some of the events.
   const keys = [key, `${key}:absent`];
   async function send(name: RedisScript, values: string[]): Promise<unknown> {
     const digest = digests.get(name) ?? digestHex(toLua(name));
@@ -227,20 +229,20 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
     }
   }
 
-  // Without the command in the message, whose payload may contain any word.
+  // Removes the command from an error's message, because the payload in the command can contain any word.
   const inTime = (reply: Promise<unknown>) => redactCommand(orClose(reply, reconnect, runtime));
 
   async function reconnect(): Promise<void> {
     try {
       await redis.reconnect?.();
     } catch {
-      // The next operation fails as well, and tries again.
+      // If this fails, the next operation fails too, and tries to reconnect again.
     }
   }
 
   async function run(name: RedisScript, values: readonly unknown[]): Promise<readonly unknown[]> {
     const reply = await send(name, values.flatMap(toTexts));
-    // The client of Upstash parses the JSON. Others return it as text, node-redis as a Buffer if it was told to.
+    // The Upstash client parses the JSON. Other clients return text, and node-redis can be told to return a Buffer.
     return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
   }
 
@@ -248,7 +250,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
     const [policy, version] = await run('check', []);
     if (policy !== '' && policy !== 'noeviction') {
       throw new ConfigError(
-        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it may evict events. Set it to noeviction.`,
+        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so Redis can evict events. Set the policy to noeviction.`,
       );
     }
     assertVersion('redisInbox', version, 'Use another `prefix`');
@@ -260,7 +262,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   };
 }
 
-/** The texts of a value: none is empty, and a list follows its length. */
+/** Converts a value to texts. A missing value becomes an empty text, and the length of a list comes before its items. */
 function toTexts(value: unknown): string | readonly string[] {
   if (Array.isArray(value)) return [String(value.length), ...value.flatMap(toTexts)];
   return typeof value === 'boolean' ? (value ? '1' : '') : String(value ?? '');

@@ -1,20 +1,19 @@
-/** The rows of stores, as their statements and scripts return them. */
+/** Converts the rows that the stores' statements and scripts return. */
 import { decodeEvent, parseJson } from '../core/events.js';
 import type { InboxAttempt, InboxRecord, InboxStep } from '../core/ports.js';
 
 /**
- * Returns the first 1,000 characters of a text for operators, with replacements for characters that some store cannot
- * keep.
+ * Prepares a text for operators: keeps the first 1,000 characters, and replaces each character that some store can't keep.
  */
 export const toStorable = (text: string) => text.slice(0, 1_000).replaceAll(/\0|\p{Cs}/gu, '\ufffd');
 
 /**
- * The row of an {@link InboxRecord}. Column names have one word, because data layers may rename longer names, for
- * example to camel case.
+ * The row from which an {@link InboxRecord} is read. Each column name is a single word, because some data layers rename
+ * longer names, for example to camel case.
  */
 export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'attempts' | 'key'> {
   readonly source: InboxRecord['origin'];
-  /** Epoch ms, like the other times. */
+  /** When the event was received. All times in this row are in epoch ms. */
   readonly received: number;
   readonly updated: number;
   readonly due: number | null;
@@ -23,7 +22,7 @@ export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'a
   readonly history: string | null;
 }
 
-/** Drivers may be configured to return NULL as `undefined` and numbers as text. */
+/** Converts a row to a record. A driver can be configured to return NULL as `undefined` and numbers as text. */
 export function toRecord(row: EventRow): InboxRecord {
   const isFirst = row.state === 'done' && Number(row.attempts) === 1 && (row.json ?? null) !== null;
   const history = parseJson(row.history ?? (isFirst ? firstAttempt(row) : ''));
@@ -44,19 +43,25 @@ export function toRecord(row: EventRow): InboxRecord {
   };
 }
 
-/** Like `IGNORED` in SQL; in Redis, the history is empty. */
+/**
+ * Whether the event was ignored. This is the same condition as `IGNORED` in SQL. Redis returns an empty history instead of
+ * NULL.
+ */
 const isIgnored = ({ state, attempts, json, history }: EventRow) =>
   state === 'done' && Number(attempts) === 0 && (json ?? null) !== null && (history ?? '[]') === '[]';
 
-/** The history of a first attempt that succeeded in a transaction, which is stored when it begins. */
+/**
+ * Returns the history of an event whose first attempt succeeded in a transaction. The store has no history for such an
+ * event, because the event was stored when that transaction began.
+ */
 function firstAttempt({ received, updated }: EventRow): string {
   const attempt = { attempt: 1, startedAt: Number(received), endedAt: Number(updated) };
   return JSON.stringify([{ ...attempt, result: 'done', error: null }]);
 }
 
-/** A step as a store returns it. Drivers may be configured to return NULL as `undefined` and numbers as text. */
+/** A step as a store returns it. A driver can be configured to return NULL as `undefined` and numbers as text. */
 export interface StepRow {
-  /** `null` in the row of an event without steps. */
+  /** `null` if the event has no steps. */
   readonly name: string | null;
   readonly attempt: number | string | null;
   readonly at: number | string | null;
@@ -70,7 +75,7 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
 }
 
 export interface NoteRow {
-  /** `null` in a note that has been leased but not written. */
+  /** `null` if the note has been leased but never written. */
   readonly text: string | null;
 }
 

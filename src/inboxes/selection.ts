@@ -1,22 +1,22 @@
-/** Which events an operation is about, in SQL and in this process. */
+/** Selects the events that an operation reads or changes, in SQL or in this process. */
 import type { InboxFilter, InboxRecord, InboxState } from '../core/ports.js';
 
-/** A filter that was checked, with the states that it can find. */
+/** A checked filter, with the states in which it can find events. */
 export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly states: readonly InboxState[];
-  /** Only events without a step that began and recorded no result. */
+  /** Selects only events in which every step that began has a result. */
   readonly known?: true | undefined;
-  /** Only leases that were written by a clock that was ahead, and whose tokens are not in `held`. */
+  /** Selects only leases that start in the future because a clock was ahead, and whose tokens are not in `held`. */
   readonly ahead?: true | undefined;
-  /** Only leases that have expired, or were written so. */
+  /** Selects only leases that have expired, and the leases that `ahead` selects. */
   readonly expired?: true | undefined;
   readonly held?: readonly string[] | undefined;
 }
 
-/** A lease written this far in the future, by the current clock, binds no process but its holder. */
+/** A lease that starts more than this many ms in the future binds only its holder. */
 export const AHEAD_MS = 60_000;
 
-/** The events that an operation changes: the selected events that were received first. */
+/** The events that an operation changes: at most `limit` of the selected events, oldest first. */
 export interface Limited {
   readonly selection: Selection;
   readonly limit: number;
@@ -32,21 +32,21 @@ type Condition = Exclude<keyof Selection, 'states' | 'held'>;
 
 type ConditionSql = Readonly<Record<Condition, string>>;
 
-/** The database's syntax for statements about selections. */
+/** The parts of a selection's SQL that differ between databases. */
 interface Dialect {
   readonly events: string;
   readonly record: string;
-  /** Whether the index on states has `pruned` as its second column: 1 for pruned and imported events, which are done. */
+  /** Whether the index on states starts with `state, pruned`. `pruned` is 1 for pruned and imported events. */
   readonly hasPruned?: boolean;
-  /** The time that was updated first, in epoch ms. */
+  /** The SQL for the earliest `updated_at`, in epoch ms. */
   readonly oldest?: string;
   readonly time?: (ms: string) => string;
   readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'ahead' | 'expired'>;
 }
 
 /**
- * Selects the ignored events among the done ones. Discarded events have a history, and imported or pruned events have
- * no JSON.
+ * Selects the ignored events among the done events. The condition excludes discarded events, which have a history, and
+ * imported or pruned events, which have no JSON.
  */
 export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
 
@@ -75,7 +75,7 @@ export function selectionWriter({
 
   function select(columns: string, { states, ...selection }: Selection, end: string, kinds = [0, 1]): string {
     const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
-    // The names of states are checked.
+    // Inserted as text, because the names of states have been checked.
     const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
     const pruned = hasPruned ? [`pruned IN (${kinds.join()})`] : [];
     const where = [inStates, ...pruned, ...names.map((name) => sql[name])].join(' AND ');
@@ -83,12 +83,12 @@ export function selectionWriter({
   }
 
   return {
-    /** Each state is read separately from the index on states. */
+    /** Returns the SQL that lists a page. It reads each state separately from the index on states. */
     list({ selection, limit, after, order, withEvents }: PageQuery, some?: string): string {
       const columns = some ?? (withEvents ? record : withoutEvents(record));
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
       const received = `(SELECT received_at FROM ${events} WHERE id = :after)`;
-      // MySQL finds the place in the index by the first condition alone.
+      // MySQL uses only the first condition to find the place in the index.
       const place = `AND received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, :after)`;
       const end = `ORDER BY received_at ${direction}, id ${direction} LIMIT ${limit}`;
       const lists = selection.states.flatMap((state) =>
@@ -103,7 +103,7 @@ export function selectionWriter({
       );
       const union = (texts: readonly string[]) =>
         texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
-      // Two levels: Durable Objects allow five terms, and there are up to seven lists.
+      // Two levels, because Durable Objects allow only five terms in a UNION, and there are up to seven lists.
       const all = union([union(lists.slice(0, 4)), union(lists.slice(4))].filter((each) => each !== ''));
       return `SELECT * FROM (${all}) AS listed ${end}`;
     },
@@ -138,7 +138,7 @@ export function isSelected(
   );
 }
 
-/** Returns the first records of a list, or the first after the record `last`. */
+/** Sorts records and returns the first `limit` records. With `last`, returns the first `limit` records after that record. */
 export function toPage<Listed extends Age>(
   records: readonly Listed[],
   { order, limit, last }: Pick<PageQuery, 'order' | 'limit'> & { readonly last?: Age | undefined },

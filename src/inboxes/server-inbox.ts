@@ -1,4 +1,4 @@
-/** Code that the inboxes over a database server share. */
+/** Code that the inboxes for database servers share. */
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import { type Runtime, type RuntimeOptions, timeLimit } from '../core/runtime.js';
@@ -9,64 +9,64 @@ import type { Values } from './statements.js';
 /** Options that the Postgres and MySQL inboxes share. */
 export interface ServerInboxOptions {
   /**
-   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event as done. Everything that a
-   * handler writes through `ctx.tx` takes effect exactly once.
+   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event as done. Everything that a handler
+   * writes through `ctx.tx` takes effect exactly once.
    *
-   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and
-   * steps, so the pool needs at least one more connection than the number of concurrent handlers.
+   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and steps, so
+   * the pool needs at least one connection more than the number of concurrent handlers.
    *
    * @default false
    */
   readonly transactional?: boolean | undefined;
   /**
-   * How many connections the pool has. To run `ctx.step` in transactional handlers, the inbox must know this number,
-   * and it must be at least 2.
+   * How many connections the pool has. To run `ctx.step` in transactional handlers, the inbox must know this number, and
+   * the number must be at least 2.
    *
-   * @default the size of the pool for `pg` and `mysql2`; unknown for data layers
+   * @default the size of a pool from `pg` or `mysql2`; unknown for data layers
    */
   readonly connections?: number | undefined;
-  /** Replaces timers and randomness in tests. Times come from the server's clock. @default the platform's */
+  /** Replaces timers and randomness in tests. Times come from the server's clock. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
- * The operations that have the same values and rows on every server, with the values in the order in which a call
- * passes them.
+ * The operations that take the same values and return the same rows on every server. The names of an operation's values are
+ * in the order in which a call passes them.
  */
 export const VALUES = {
   claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
   finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
   find: ['id'],
-  /** The token of the lease that the event must have, or `null`. */
+  /** `token`: the token of the lease that the event must have, or `null` if the lease doesn't matter. */
   steps: ['id', 'token'],
   saveStep: ['id', 'token', 'name', 'value', 'what'],
-  /** The names of the steps that are done, and of those to forget. */
+  /** `done`: the names of the steps to mark as done. `again`: the names of the steps to forget. */
   stateSteps: ['id', 'done', 'again'],
   takeDue: ['limit', 'visibilityTimeoutMs', 'types'],
   importDone: ['ids'],
   prune: ['olderThanMs', 'limit'],
   readNote: ['name'],
-  /** The holder that must have leased the note last, or `null`. */
+  /** `holder`: who must have leased the note last, or `null` if anyone can write it. */
   writeNote: ['name', 'note', 'holder'],
   leaseNote: ['name', 'holder', 'leaseMs'],
 } as const;
 
 export interface EndedRow {
-  /** `null` if the lease is lost. */
+  /** The result of the attempt. `null` if the lease is lost. */
   readonly ended: string | null;
 }
 
 export const toEnded = (row: EndedRow | undefined, { result }: AttemptEnd) =>
   row?.ended === 'dead' && result === 'later' ? 'dead' : Boolean(row?.ended);
 
-/** Drivers may read numbers as text. */
+/** Some drivers return numbers as text. */
 interface CountRow {
   readonly count: number | string;
 }
 
 export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ?? 0);
 
-/** Resolves to the rows of the operation. Where no row is read, the operation has changed something if there is one. */
+/** Calls an operation and resolves to its rows. Some changes return a row only to show that they changed something. */
 type CallOp = <Row>(name: keyof typeof VALUES, values: Values) => Promise<readonly Row[]>;
 
 export function callOps(
@@ -105,13 +105,13 @@ export function callOps(
   } satisfies Partial<StoreOps<unknown>>;
 }
 
-/** The version of the tables, or of the Redis keys. It increases when processes of an older release cannot use them. */
+/** The version of the tables or of the Redis keys. A release increases it if older releases can't use the new form. */
 export const VERSION = 1;
 
-/** How often a server's version and settings are checked, in ms, because another process may change them. */
+/** How often the server's version and settings are checked, in ms. Another process can change them at any time. */
 const CHECK_MS = 60_000;
 
-/** Returns a function that checks the server before the first operation, and again when the last check is old. */
+/** Returns a function that checks the server at the first call, and later whenever the last check is too old. */
 export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runtime, 'elapsed'>) {
   let checkAt = Number.NEGATIVE_INFINITY;
   const checkNow = async () => {
@@ -121,26 +121,28 @@ export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runti
   return () => (elapsed() < checkAt ? undefined : checkNow());
 }
 
-/** @param migrate - the advice that brings older tables to this version. */
+/** @param migrate - the advice on how to bring older tables to this version. */
 export function assertVersion(inbox: string, found: unknown, migrate: string): void {
   if (Number(found) === VERSION) return;
   const [release, fix] =
     Number(found) > VERSION ? ['a newer', 'Upgrade stablehooks in this process'] : ['an older', migrate];
   throw new ConfigError(
-    `${inbox}: ${release} release of stablehooks wrote these tables. They have version ${Number(found)}, but this release supports version ${VERSION}. ${fix}.`,
+    `${inbox}: ${release} release of stablehooks wrote these tables. The tables have version ${Number(found)}, but this release supports version ${VERSION}. ${fix}.`,
   );
 }
 
-/** How many events a statement stores at most: a server has a table of all locks, which has 6,400 places by default. */
+/**
+ * How many events one statement stores at most. Each event takes a lock, and by default, Postgres has room for 6,400 locks.
+ */
 const MAX_EVENTS = 200;
 
 /**
- * How many characters of JSON a statement stores at most: MySQL accepts 16 MB by default, and a text may become four times as
- * long.
+ * The maximum number of characters of JSON that one statement stores. By default, MySQL accepts 16 MB, and the encoding can
+ * make a text four times as long.
  */
 const MAX_CHARACTERS = 1_000_000;
 
-/** Stores a page in parts, each of which is atomic. */
+/** Stores a page in parts. Each part is stored atomically. */
 export async function storeInParts(
   events: readonly NewEvent[],
   store: (part: readonly NewEvent[]) => Promise<readonly Stored[]>,
@@ -159,12 +161,12 @@ export async function storeInParts(
 }
 
 /**
- * Keeps one connection of the pool free, so a handler that waits for its step doesn't hold the connection that the
- * step needs.
+ * Keeps one connection of the pool free for steps. Otherwise, handlers that wait for their steps could hold all the
+ * connections that those steps need.
  */
 export function keepOneFree(pool: object, connections = 1): InTurn {
   const turns = TURNS.get(pool) ?? takeTurns(connections);
-  // All inboxes of a pool together.
+  // All inboxes that use the same pool share its turns.
   TURNS.set(pool, turns);
   return turns;
 }
@@ -217,10 +219,13 @@ export async function sendAgain<Value>(
   }
 }
 
-/** How long a connection may leave a statement of the inbox unanswered, in ms. Those of operators may take seconds. */
+/** How long the inbox waits for the response to a statement, in ms. Statements for operators can take seconds. */
 const SILENT_MS = 30_000;
 
-/** Closes a connection that doesn't respond. Otherwise, the pool would wait for it and never get its slot back. */
+/**
+ * Waits for a response, and closes the connection if the server doesn't respond in time. Otherwise, the pool would keep
+ * waiting for that connection and never get its slot back.
+ */
 export function orClose<Value>(
   answer: PromiseLike<Value>,
   close: (error: Error) => unknown,
@@ -236,7 +241,7 @@ export function orClose<Value>(
 }
 
 /**
- * The error for a connection that came from the pool with an open transaction. Nothing was written over that
+ * The error for a connection that came from the pool with an open transaction. The inbox wrote nothing over that
  * connection.
  */
 export function leftOpen(cause: unknown): Error {

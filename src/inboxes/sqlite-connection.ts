@@ -11,15 +11,15 @@ export interface OwnConnection extends SqliteLike {
   close(): void;
 }
 
-/** Opens a file with `node:sqlite`. @throws {ConfigError} when this runtime has none. */
+/** Opens a file with `node:sqlite`. @throws {ConfigError} if this runtime has no `node:sqlite`. */
 export function openPath(path: string): OwnConnection {
-  // Not an import: Node 20 and bundlers fail at the import.
+  // Not an import, because Node 20 and bundlers would fail at the import.
   const sqlite = process.getBuiltinModule('node:sqlite') as
     | { readonly DatabaseSync: new (path: string) => OwnConnection }
     | undefined;
   if (sqlite === undefined) {
     throw new ConfigError(
-      'sqliteInbox: this runtime has no node:sqlite, which requires Node 22.13 or later. Instead of the path, pass a connection: new Database(path) from better-sqlite3, libsql or bun:sqlite.',
+      'sqliteInbox: this runtime has no node:sqlite, which requires Node 22.13 or later. Instead of a path, pass a connection: new Database(path) from better-sqlite3, libsql or bun:sqlite.',
     );
   }
   return new sqlite.DatabaseSync(path);
@@ -30,13 +30,13 @@ export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
   throw new ConfigError(
-    'sqliteInbox: the connection must return integers as numbers and rows as objects. Open it without defaultSafeIntegers, safeIntegers, readBigInts or returnArrays.',
+    'sqliteInbox: the connection must return integers as numbers and rows as objects. Open the connection without defaultSafeIntegers, safeIntegers, readBigInts or returnArrays.',
   );
 }
 
 /**
- * Sets the busy timeout and the log. Returns whether the data survives this process. Data in `:memory:` or in a
- * temporary file doesn't.
+ * Sets the busy timeout and configures the write-ahead log. Returns whether the data survives the end of this process. Data
+ * in `:memory:` or in a temporary file doesn't survive.
  */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
@@ -60,10 +60,10 @@ function pathOf(db: SqliteLike): string {
   return files.find(({ name }) => name === 'main')?.file ?? '';
 }
 
-/** How often a process checks whether its open file is still the one at its path, in ms. */
+/** How often a process checks that the file at the path is still the file that it opened, in ms. */
 const LOOK_MS = 2_000;
 
-/** Returns a function that throws if the file was removed or replaced: what is written to it ends with the process. */
+/** Returns a function that throws if the file was removed or replaced. Writes to such a file would be lost. */
 function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () => void {
   const path = pathOf(db);
   const find = () => (path === '' ? undefined : statSync(path, { throwIfNoEntry: false })?.ino);
@@ -79,12 +79,12 @@ function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () =>
   };
 }
 
-/** How large the write-ahead log stays after a checkpoint; it is about 4 MB while no reader stays. */
+/** The maximum size of the write-ahead log after a checkpoint. Without long-lived readers, the log stays at about 4 MB. */
 const LOG_BYTES = 16 * 1_048_576;
 
 const LOCKED = { SQLITE_BUSY: 5, SQLITE_LOCKED: 6 };
 
-/** Retries while the file is locked: SQLite does not apply the busy timeout to this change. */
+/** Switches to WAL mode. Retries while the file is locked, because the busy timeout doesn't apply to this change. */
 function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number }): string {
   for (;;) {
     try {
@@ -98,8 +98,8 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
 }
 
 /**
- * Runs synchronous work under the write lock. Fails inside a transaction of the app, because its rollback would undo events
- * that got a 200.
+ * Runs synchronous work in a transaction with the write lock. Fails if the app has a transaction open, because a rollback
+ * by the app would undo events that were answered with a 200.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   execOutside(db, 'BEGIN IMMEDIATE');
@@ -111,13 +111,15 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
     try {
       db.exec('ROLLBACK');
     } catch {
-      // SQLite has already rolled back; the first error says why.
+      // SQLite has already rolled the transaction back. The first error says why.
     }
     throw error;
   }
 }
 
-/** Such a statement fails without a more detailed code in a transaction alone. */
+/**
+ * Executes a statement that isn't allowed in a transaction. In a transaction, the statement fails with plain SQLITE_ERROR.
+ */
 function execOutside(db: SqliteLike, sql: string): void {
   try {
     db.exec(sql);
@@ -128,7 +130,7 @@ function execOutside(db: SqliteLike, sql: string): void {
   }
 }
 
-/** Exists as long as the transaction in which an effect began. */
+/** A savepoint that exists as long as the transaction in which an effect began. */
 const SAVEPOINT = 'stablehooks';
 
 function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
@@ -147,17 +149,17 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
       hasReturned = true;
     });
   } catch (error) {
-    // A deferred constraint, which SQLite checks at COMMIT.
+    // SQLite checks a deferred constraint at COMMIT.
     if (hasReturned && hasCode(error, { SQLITE_CONSTRAINT: 19 })) {
       const message =
-        "A constraint refused the COMMIT of the handler's transaction; see the cause. The event will run again.";
+        "A constraint prevented the COMMIT of the handler's transaction; see the cause. The event will run again.";
       throw new StablehooksError('ERR_HANDLER_FAILED', message, { cause: error });
     }
     throw error;
   }
 }
 
-/** The errors at which SQLite itself may roll the transaction back. */
+/** The errors after which SQLite itself may have rolled the transaction back. */
 const ROLLS_BACK = {
   SQLITE_BUSY: 5,
   SQLITE_NOMEM: 7,
@@ -166,7 +168,10 @@ const ROLLS_BACK = {
   SQLITE_FULL: 13,
 };
 
-/** Whether an error or its cause is one of these. Drivers have the name in `code` or the number in `errcode` or `errno`. */
+/**
+ * Whether an error or one of its causes has one of these codes. Drivers put the name of a code in `code`, or its number in
+ * `errcode` or `errno`.
+ */
 function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boolean {
   const { code, errcode, errno, cause } = Object(error) as Readonly<Record<string, unknown>>;
   const number = Number(errcode ?? errno) % 256;
@@ -185,20 +190,23 @@ function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
   }
 }
 
-/** The levels of `PRAGMA synchronous`. In WAL, a commit under NORMAL is on disk with the next commit under FULL. */
+/** A level of `PRAGMA synchronous`. In WAL mode, a commit at this level reaches the disk with the next commit at FULL. */
 const NORMAL = 1;
-/** At a lower level, a power failure may undo commits of events that got a 200. */
+/** At a lower level, a power failure could undo the commits of events that were answered with a 200. */
 const FULL = 2;
 
 interface WaitingStep {
-  /** Whether its commit waits for the disk. */
+  /** Whether the commit of this step waits for the disk. */
   readonly flush: boolean;
-  /** Does the work and returns the function that resolves the promise, for use after the commit. */
+  /** Does the work. Returns a function that resolves the promise and must be called after the commit. */
   run(): () => void;
   reject(error: unknown): void;
 }
 
-/** Runs all operations of one turn of the event loop in one transaction, because a commit waits for the disk. All fail together. */
+/**
+ * Runs all operations from one turn of the event loop in one transaction, because every commit waits for the disk. If one
+ * operation fails, all of them fail.
+ */
 export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elapsed'>): Transactions {
   const [{ synchronous: ownLevel }] = db.prepare('PRAGMA synchronous').all() as [
     { readonly synchronous: number },
@@ -206,10 +214,10 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   const assertFile = watchFile(db, runtime);
   let waiting: WaitingStep[] = [];
 
-  /** Runs the work at a different level, while the app's statements keep the connection's. */
+  /** Runs `work` at a level of `PRAGMA synchronous`, then restores the connection's own level for the app's statements. */
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
-    // Not prepared: a prepared PRAGMA has no effect the second time.
+    // Not prepared, because a prepared PRAGMA has no effect the second time.
     execOutside(db, `PRAGMA synchronous = ${level}`);
     try {
       return work();

@@ -1,4 +1,4 @@
-/** The inbox over an SQLite database, however it is opened. */
+/** The inbox for an SQLite database, no matter what opened the database. */
 
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { PermanentError, SYNCHRONOUS_FIX } from '../core/errors.js';
@@ -12,22 +12,22 @@ import type { SqliteLike } from './sqlite-tables.js';
 /** Options that the SQLite inboxes share. */
 export interface SynchronousInboxOptions {
   /**
-   * The prefix of the inbox's tables. It consists of at most 40 letters, digits and underscores, and doesn't start
-   * with a digit. Inboxes with different prefixes share nothing. SQLite ignores the case of the prefix.
+   * The prefix for the names of the inbox's tables. The prefix can contain up to 40 letters, digits and underscores, and
+   * must not start with a digit. Inboxes with different prefixes share nothing. SQLite ignores the case of the prefix.
    *
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
   /**
    * Whether handlers run in a transaction and receive the connection or storage as `ctx.tx`. A handler's writes are
-   * committed together with the mark that its event is done. Handlers must be synchronous, because the drivers are.
-   * If a handler returns a promise, its writes are rolled back and its event is dead-lettered.
+   * committed in the same transaction that marks its event as done. Handlers must be synchronous, because the drivers are
+   * synchronous. If a handler returns a promise, its writes are rolled back and its event is dead-lettered.
    *
    * @default false
    */
   readonly transactional?: boolean | undefined;
   /**
-   * Replaces time and randomness in tests. All processes that share a file must use the same clock.
+   * Replaces the clock and randomness in tests. All processes that share a file must use the same clock.
    *
    * @default those of the platform
    */
@@ -35,16 +35,22 @@ export interface SynchronousInboxOptions {
 }
 
 export interface Transactions {
-  /** Runs work in a transaction that it may share. Resolves after the commit, which waits for the disk unless `flush` is false. */
+  /**
+   * Runs `work` in a transaction that other operations can share. Resolves after the commit, which waits for the disk if at
+   * least one of these operations asks for a flush.
+   */
   share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
-  /** Immediately runs `begin`, then an effect, in their own transaction. @throws {PermanentError} if the effect ended it. */
+  /**
+   * Immediately runs `begin` and then `effect` in a transaction. @throws {PermanentError} if `effect` ended the
+   * transaction.
+   */
   own(begin: () => void, effect: () => void): void;
 }
 
 interface SqliteInboxSettings<Tx> {
   readonly db: SqliteLike;
   readonly prefix: string;
-  /** The `ctx.tx` of handlers; `undefined` for an inbox without transactions. */
+  /** What handlers receive as `ctx.tx`. `undefined` if handlers don't run in transactions. */
   readonly tx: Tx | undefined;
   readonly durable: boolean;
   readonly runtime: Runtime;
@@ -64,12 +70,12 @@ export function createSqliteInbox<Tx>({
   const held = new Set<string>();
   const now = watchClock(runtime, (ms) => sql.shiftLeases({ held: [...held], ms: Math.round(ms) }));
 
-  /** Runs an operation with the time, in whole ms like the columns. */
+  /** Runs an operation and passes it the current time, in whole ms because the columns contain integers. */
   function op<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {
     return transactions.share(() => work(Math.round(now())), options);
   }
 
-  /** Durations may have a fraction. */
+  /** Rounds the sum, because a duration can have a fraction. */
   const sum = (at: number, ms: number) => Math.round(at + ms);
 
   function finish(
@@ -144,7 +150,8 @@ export function createSqliteInbox<Tx>({
           if (isHeld) return refused('waiting', heldUntil - at);
           return { result: 'claimed', wait: null, attempts: stored?.attempts ?? 1 };
         },
-        // The event is answered after its completion, which waits for the disk.
+        // A claim needs no flush, because the response is sent only after the commit that completes the event, which is
+        // flushed.
         { flush: false },
       ),
 
@@ -162,10 +169,10 @@ export function createSqliteInbox<Tx>({
           takesFirst: true,
           synchronous: true,
 
-          // Such handlers are synchronous, and so is their transaction.
+          // Not async, because these handlers are synchronous, so their transaction must be synchronous too.
           transaction(lease, effect) {
-            // Done first, because writes that a handler commits itself must not be repeated. They are invisible before the
-            // commit.
+            // Marks the event as done before the handler runs, because writes that a handler commits itself must not be
+            // repeated. Other connections can't see the change before the commit.
             const begin = () => {
               if (!finish(lease, DONE, Math.round(runtime.now()), 1)) throw LEASE_LOST;
             };
@@ -187,7 +194,7 @@ export function createSqliteInbox<Tx>({
           const [known] = stored === undefined ? sql.own({ id: event.id }) : [];
           return { id: event.id, result: known?.state ?? ('new' as const) };
         });
-        // Its claim did not wait for the disk, and the delivery gets a 202.
+        // The claim of such an event did not wait for the disk, but the delivery gets a 202.
         if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
         return rows;
       }),
@@ -198,7 +205,7 @@ export function createSqliteInbox<Tx>({
         const due = sql.due({ types, at, limit });
         return due.flatMap(({ rowid }) => sql.receive({ dueAt, at, waiting: 0, rowid }));
       };
-      // If taking events is lost, they are due again.
+      // If this commit is lost, the taken events are due again.
       return op(take, { flush: false });
     },
 
@@ -217,7 +224,7 @@ export function createSqliteInbox<Tx>({
 
 const LEASE_LOST = new Error('The lease is lost.');
 
-/** @throws {PermanentError} for a promise: the transaction ends before it does. */
+/** @throws {PermanentError} if `running` is a promise, because the transaction ends before the promise settles. */
 function assertSynchronous(running: Awaitable<void>): void {
   if (!isPromise(running)) return;
   running.catch(() => undefined);

@@ -1,27 +1,28 @@
 import { ConfigError } from '../core/errors.js';
 
 /**
- * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
- * property per column, and integers are numbers. A connection with "safe integers" is refused.
+ * The methods that the inbox uses. `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` all have them. A row must be
+ * an object with one property per column, and an integer must be a number. The inbox refuses a connection that uses "safe
+ * integers".
  */
 export interface SqliteLike {
   exec(sql: string): void;
-  /** The values are strings, numbers and `null`, but the types of better-sqlite3 need `unknown` here. */
+  /** The values are strings, numbers or `null`, but the types of better-sqlite3 need `unknown` here. */
   prepare(sql: string): {
     all(...values: unknown[]): unknown[];
     run(...values: unknown[]): { readonly changes: number | bigint };
   };
 }
 
-/** The condition of events that {@link DUE} orders: those that still have to run. */
+/** The condition for events that still have to run. {@link DUE} orders these events. */
 export const OPEN = "(due_at IS NOT NULL OR state = 'parked')";
 
-/** When an event is due. Parked events have waited longest. */
+/** When an event is due. Parked events are due first. */
 export const DUE = 'coalesce(due_at, 0)';
 
 /**
- * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change. Only one index
- * contains the done events, because each index adds a page to the commit of a new event.
+ * The entry with index `n` changes the tables from version `n` to version `n + 1`. Released entries never change. Only one
+ * index contains done events, because each index adds a page to the commit of a new event.
  */
 const writeMigrations = (prefix: string): readonly string[] => [
   `
@@ -68,7 +69,9 @@ const writeMigrations = (prefix: string): readonly string[] => [
   `,
 ];
 
-/** Migrates in the caller's transaction. The version has a table, because `PRAGMA user_version` belongs to the app. */
+/**
+ * Migrates the tables in the caller's transaction. The version is in a table, because the app owns `PRAGMA user_version`.
+ */
 export function migrate(
   db: SqliteLike,
   { prefix, inbox }: { readonly prefix: string; readonly inbox: 'sqliteInbox' | 'durableObjectInbox' },
@@ -83,7 +86,7 @@ export function migrate(
   const version = row?.version ?? 0;
   if (version > migrations.length) {
     throw new ConfigError(
-      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}, but this release supports version ${migrations.length}. Upgrade stablehooks in this process.`,
+      `${inbox}: a newer release of stablehooks wrote this file. The tables have version ${version}, but this release supports version ${migrations.length}. Upgrade stablehooks in this process.`,
     );
   }
   for (const migration of migrations.slice(version)) db.exec(migration);

@@ -30,32 +30,34 @@ export interface SqliteInboxOptions extends SynchronousInboxOptions {
 
 /** The inbox that {@link sqliteInbox} returns. */
 export interface SqliteInbox<Tx = undefined> extends Inbox<Tx>, InboxOperations {
-  /** Closes the file if you passed a path. A connection that you passed stays open. */
+  /** Closes the file if you passed a path. If you passed a connection, it stays open. */
   close(): void;
 }
 
 const CONNECTION = withMethods('a connection', ['exec', 'prepare']);
-const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsql or bun:sqlite', (value) =>
-  typeof value === 'string' ? value !== '' : CONNECTION.accepts(value),
+const FILE = rule(
+  'a path, or a connection from node:sqlite, better-sqlite3, libsql or bun:sqlite',
+  (value) => (typeof value === 'string' ? value !== '' : CONNECTION.accepts(value)),
 );
 
 /**
- * Stores events in an SQLite file. It creates and migrates its tables, which are named `prefix_…`. All processes on
- * one machine can share the file.
+ * Stores events in an SQLite file. The inbox creates and migrates its tables, whose names start with `prefix`. All
+ * processes on one machine can share the file.
  *
- * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
- * `bun:sqlite`. The connection is switched to WAL mode. Before a response confirms an event, the event is committed
- * with `synchronous = FULL`, so it survives a power failure. Other statements keep the level of the connection.
+ * Pass a path, which the inbox opens with `node:sqlite`, or a connection from `node:sqlite`, `better-sqlite3`, `libsql` or
+ * `bun:sqlite`. The inbox switches the connection to WAL mode. Before a response confirms an event, the inbox commits the
+ * event with `synchronous = FULL`, so the event survives a power failure. Your own statements keep the connection's
+ * `synchronous` level.
  *
- * Each operation runs in a transaction, and it fails while your app has a transaction open on the same connection. If
- * your app keeps transactions open across an `await`, give the inbox its own connection. The file must be on a local
- * disk. With `PRAGMA query_only`, the file is opened without a lock if its tables are up to date, even if it is
- * read-only.
+ * Each operation runs in a transaction. The operation fails if your app has a transaction open on the same connection. If
+ * your app keeps transactions open across an `await`, give the inbox its own connection. The file must be on a local disk.
+ * If the connection has `PRAGMA query_only` set and the tables are up to date, the inbox takes no lock, and the file can
+ * be read-only.
  *
  * @param file - a path, or a connection.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is invalid, the connection reads integers as
- * BigInt, the file cannot be used, a newer release wrote it, or `file` is a path and this runtime has no
- * `node:sqlite`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is invalid, when the connection reads integers as
+ * BigInt, when the file can't be used, when a newer release wrote the file, or when `file` is a path and this runtime has
+ * no `node:sqlite`.
  *
  * @example
  * ```ts
@@ -95,7 +97,7 @@ export function sqliteInbox(
   return { ...createSqliteInbox<unknown>({ db, prefix, tx, durable, runtime, transactions }), close };
 }
 
-/** Does everything that can fail before the first event. */
+/** Opens the file, and does everything else that can fail before the first event arrives. */
 function open(
   file: string | SqliteLike,
   {
@@ -123,7 +125,7 @@ function open(
     own?.close();
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(
-      'sqliteInbox: the SQLite file cannot be used; see the cause. Check that it is a database file, that this process can write to it and to its directory, and that no other process keeps it locked.',
+      'sqliteInbox: the SQLite file cannot be used; see the cause. Check that the file is a database, that this process can write to the file and its directory, and that no other process keeps the file locked.',
       { cause },
     );
   }

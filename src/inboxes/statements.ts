@@ -1,13 +1,13 @@
-/** Statements name their values. The order and the placeholders of a dialect are derived here, once per statement. */
+/** Statements refer to their values by name. Each statement is rewritten once, with the placeholders of a dialect. */
 
-/** Values by name. Each store has its own form of lists and of `null`. */
+/** Values by name. Each store has its own form for lists and for `null`. */
 export type Values = Readonly<Record<string, unknown>>;
 
-/** A statement with placeholders, and the names of their values in that order. */
+/** A statement with placeholders, and the names of its values in the order of the placeholders. */
 export interface Template {
   readonly text: string;
   readonly names: readonly string[];
-  /** The name that a server keeps its plan by. @default it plans the statement each time */
+  /** The name under which a server keeps the statement's plan. @default the server plans the statement each time */
   readonly name?: string | undefined;
 }
 
@@ -17,7 +17,7 @@ export interface Statement {
   readonly name?: string | undefined;
 }
 
-/** A name, and not a cast such as `::text`. */
+/** Matches a name such as `:id`, but not a cast such as `::text`. */
 const NAME = /(?<!:):([a-z]\w*)/gi;
 
 export const namesIn = (sql: string) => [...new Set([...sql.matchAll(NAME)].map(([, name = '']) => name))];
@@ -26,7 +26,7 @@ export function place(sql: string): Template {
   return { text: sql.replaceAll(NAME, '?'), names: [...sql.matchAll(NAME)].map(([, name = '']) => name) };
 }
 
-/** Replaces each `:name` by a placeholder that has the number of its name, from 1. */
+/** Replaces each `:name` with a numbered placeholder. Numbers start at 1, and all uses of a name have the same number. */
 export function placeNumbered(sql: string, write: (position: number) => string): Template {
   const names = namesIn(sql);
   return { text: sql.replaceAll(NAME, (_, name) => write(names.indexOf(name) + 1)), names };
@@ -38,8 +38,8 @@ export function bind({ text, names, name }: Template, values: Values): Statement
 
 export const named = (names: readonly string[]) => names.map((name) => `:${name}`).join(', ');
 
-/** Replaces each `:name` in the text of a procedure by the parameter `in_name`. */
+/** Replaces each `:name` in the text of a procedure with the parameter `in_name`. */
 export const passed = (sql: string) => sql.replaceAll(NAME, (_, name: string) => `in_${toSnake(name)}`);
 
-/** `takeDue` is `take_due`. */
+/** Converts a name to snake case: `takeDue` becomes `take_due`. */
 export const toSnake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
