@@ -50,9 +50,7 @@ export function withParts<Receiver extends object>(receiver: Receiver, parts: Re
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
 }
 
-/**
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the value isn't a receiver, for example because it is a copy or a proxy.
- */
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value isn't a receiver, for example if it is a copy or a proxy. */
 export function partsOf(where: string, receiver: unknown): ReceiverParts {
   const held = (receiver as Holder | null | undefined)?.[PARTS];
   if (held !== undefined && held.owner === receiver) return held.parts;

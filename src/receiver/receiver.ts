@@ -94,7 +94,10 @@ export interface Receiver {
 
 /** Options for `receiver.redrive`. */
 export interface RedriveOptions {
-  /** When aborted, no more events are started, and `redrive` resolves when the handlers that are not overdue have ended. */
+  /**
+   * Once this aborts, `redrive` starts no more events, and waits only for handlers that have not exceeded
+   * `handlerTimeoutMs`.
+   */
   readonly signal?: AbortSignal | undefined;
   /**
    * Called with each outcome, in addition to the receiver's own `onOutcome`. Errors that it throws are logged and ignored.

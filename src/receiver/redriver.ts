@@ -131,9 +131,7 @@ export class Redriver {
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /**
-   * Runs due events once. If it fails several times in a row, it logs only the first failure, and then the next success.
-   */
+  /** Runs due events once. Logs only the first of several failures in a row, and the first success after them. */
   async #tryOnce(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#parts;
     const onRest = (rest: Promise<unknown>) => {

@@ -94,9 +94,7 @@ export class Store {
     if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
 
-  /**
-   * Runs `effect` in a transaction. BEGIN and COMMIT can take up to `inboxTimeoutMs` each. `effect` limits its own time.
-   */
+  /** Runs `effect` in a transaction. BEGIN and COMMIT can take up to `inboxTimeoutMs` each, not counting `effect`. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     const begin = (run: typeof effect) =>
       orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);

@@ -61,9 +61,7 @@ export class Tally {
     this.#settings = settings;
   }
 
-  /**
-   * Counts a refused delivery, and the first accepted one after it. A malformed signature doesn't suggest a broken push.
-   */
+  /** Counts a refused delivery, and the first delivery that is accepted after it. */
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
     // `stablehooks doctor` sends deliveries that must be refused.

@@ -10,7 +10,7 @@ export interface Work {
   /** The event's JSON exactly as it arrived, if that text is known. */
   readonly json?: string | undefined;
   readonly secretIndex?: number | undefined;
-  /** When aborted, the event no longer waits for a free slot. It stays stored. */
+  /** Once this aborts, the event stops waiting for a free slot. It stays stored. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -32,7 +32,7 @@ export async function readLedger<Entry extends LedgerEntry>(
 
   function isOutside({ id, createdAt }: Entry, record: InboxRecord | undefined): boolean {
     if (record !== undefined) return !inboxReader.add(record);
-    // An event of the list that is not in the books is not of the span.
+    // A listed event that is not in the books was created outside the span.
     if (comparison.list.events.has(id)) return true;
     return createdAt !== undefined && !isIn(comparison.span, createdAtMs({ created_at: createdAt }));
   }
@@ -62,7 +62,7 @@ async function compareEntry<Entry extends LedgerEntry>(
   }
 }
 
-/** Database rows are rarely typed, and an unreadable time would silently count as outside the span. */
+/** Checks the fields, because database rows are rarely typed, and an unreadable time would count as outside the span. */
 function checkEntry({ id, createdAt }: LedgerEntry): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError(
