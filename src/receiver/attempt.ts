@@ -62,7 +62,7 @@ export class Attempt {
     const { attempt } = this.#lease;
     if (this.#limitMs <= 0) {
       // Either the process was frozen, which can happen to a serverless function after its response, or the inbox was slow.
-      const why = `The handler did not start, because its lease of ${leaseMs} ms had already expired: the process was frozen, or the inbox took too long to respond. start() or redrive() will run the event again.`;
+      const why = `The handler did not start, because the lease of ${leaseMs} ms had already expired. Either the process was frozen, or the inbox took too long to respond. start() or redrive() will run the event later.`;
       throw leaseLost(this.#lease, why);
     }
     // The last allowed attempt recorded no result. Do not run the handler again, because it may crash the process every
@@ -159,7 +159,7 @@ export class Attempt {
       return result;
     });
     const onExpiry = () => {
-      const why = `The handler is still running although its lease of ${leaseMs} ms has expired, so another process may run the event as well. Pass \`signal\` to the calls that the handler waits for, or raise leaseMs.`;
+      const why = `The handler is still running although the lease of ${leaseMs} ms has expired, so another process could be running the same event. Pass \`signal\` to the calls that the handler waits for, or raise leaseMs.`;
       throw leaseLost(this.#lease, why);
     };
     try {
@@ -188,6 +188,6 @@ export function toLastError(error: HandlerFault): string {
 function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler took longer than leaseMs, or the inbox was unreachable when the handler ended (or maxAttempts has since been lowered). Its effect may have happened, so check the cause and your ledger before you requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler took longer than leaseMs, or the inbox was unreachable when the handler ended. If you have lowered maxAttempts, that can also be the reason. The handler's effect may have happened, so check the cause and your ledger before you requeue the event.`,
   );
 }

@@ -120,7 +120,7 @@ function busy(code: BusyError['code'], message: string, retryAfterMs: number) {
 function otherProcess() {
   return busy(
     'ERR_EVENT_BUSY',
-    'This process has no handler for the event. Another process is running it, or has to run it again. Give all receivers that share this inbox the same handlers.',
+    'This process has no handler for the event. Another process is running the event or must run it again. Give all receivers that share this inbox the same handlers.',
     OTHER_PROCESS_RETRY_MS,
   );
 }

@@ -87,7 +87,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
       if (!isGuarded) await save(null);
       throw unknownEffect(
         name,
-        `returned a result that is not JSON of at most ${MAX_RESULT_LENGTH} characters`,
+        `returned a result that is not JSON or is longer than ${MAX_RESULT_LENGTH} characters`,
       );
     }
     await save(result);

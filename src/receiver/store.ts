@@ -259,6 +259,6 @@ export function warnNotDurable(
   log(
     logger,
     'warn',
-    `the inbox is not durable, but ${where}. On restart, it forgets which events were handled, and processes do not share a memory inbox, so events may take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
+    `the inbox is not durable, but ${where}. After a restart, the inbox no longer knows which events were handled. If it is a memory inbox, other processes cannot use it either. Events could therefore take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }

@@ -84,7 +84,7 @@ export class Tally {
     const now = runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
     if (!isNews(logger, type)) return;
-    const line = `this process has no handler for ${type}, so it ignores these events. Add a handler, even one that does nothing. If another process should run them, use \`stablehooks inbox requeue --ignored\`.`;
+    const line = `this process has no handler for ${type}, so it ignores events of this type. Add a handler, even one that does nothing. If another process should run the ignored events, use \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'warn', line);
   }
 

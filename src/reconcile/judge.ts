@@ -93,18 +93,18 @@ const EXTRA =
 const UNBOOKED =
   'The ledger has an entry for this event, but events of its type should have none. Find out who wrote the entry.';
 const UNSEEN_WITH_ENTRY =
-  'The service lists this event and the ledger has an entry for it, but the inbox does not have it. It was not recorded, because running it might double its effect. Find out who wrote the entry.';
+  'The service lists this event, and the ledger has an entry for it, but the inbox does not have the event. The event was not recorded, because running it might double its effect. Find out who wrote the entry.';
 const MISSING =
   'This event is done, but the ledger has no entry for it. Check its handler, and write the entry.';
 const WAITING =
   'This event is in the inbox, but no attempt has succeeded. See its last error, and let the redrive or the poller run it.';
 const WAITING_WITH_ENTRY =
-  'The ledger has an entry for this event, but the event is not done, so another attempt may double its effect. Its handler must write the entry in the transaction of the inbox, or check whether the entry exists.';
+  "The ledger has an entry for this event, but the event is not done, so another attempt may double its effect. The handler must write the entry in the inbox's transaction, or first check whether the entry exists.";
 const DEAD = 'This event is dead-lettered. See its last error, and requeue it once you have fixed the cause.';
 const DEAD_WITH_ENTRY =
   'This event is dead-lettered, but the ledger has an entry for it. Requeuing it may double its effect.';
 const UNLISTED =
-  'The inbox has this event, but the service does not list it although the list was complete for that time. Check that the URL and the token belong to this environment. Ask the service whether it sent the event. If it did not, change the webhook secret.';
+  'The inbox has this event, but the service does not list it although the list is complete for the time when the event was created. Check that the URL and the token belong to this environment. Ask the service whether it sent the event. If it did not, change the webhook secret.';
 // Anyone with the secret can choose such an id.
 const TESTED =
   'This event in the inbox has the id of a test event from `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';

@@ -105,14 +105,14 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
   const notProven = (detail: string) => ({ verdict: 'not-proven', detail }) as const;
   if (deadline > settledAt) {
     return notProven(
-      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may still be listed.`,
+      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may not be in the list yet.`,
     );
   }
   const part = unproven.find(({ until }) => until > begin);
   if (part !== undefined) {
     const span = `between ${toIso(Math.max(part.from, begin))} and ${toIso(part.until)}`;
     return notProven(
-      `No ${types} event is known for this movement, but one may be missing ${span}. ${describeUnproven(part.reason)}`,
+      `No ${types} event is known for this movement, but such an event may be missing ${span}. ${describeUnproven(part.reason)}`,
     );
   }
   if (unreadableAt >= begin) {

@@ -66,11 +66,11 @@ async function compareEntry<Entry extends LedgerEntry>(
 function checkEntry({ id, createdAt }: LedgerEntry): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError(
-      'reconcile: an entry of `ledger` has no `id`. Set it to the id of the event that the entry was written for.',
+      'reconcile: an entry in `ledger` has no `id`. Set it to the id of the event that the entry was written for.',
     );
   }
   if (createdAt === undefined || isDateTime(createdAt)) return;
   throw new ConfigError(
-    'reconcile: the `createdAt` of an entry of `ledger` must be an RFC 3339 date-time with its UTC offset, such as 2026-01-31T12:00:00Z. Convert a Date with toISOString(). Omit `createdAt` if the ledger does not store it.',
+    'reconcile: the `createdAt` of an entry in `ledger` must be an RFC 3339 date-time with its UTC offset, such as 2026-01-31T12:00:00Z. Convert a Date with toISOString(). Omit `createdAt` if the ledger does not store it.',
   );
 }

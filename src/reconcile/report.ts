@@ -184,7 +184,7 @@ export function describeResult({
     const more =
       unproven.length > 1 ? ` The same is true of ${countOf(unproven.length - 1, 'other span')}.` : '';
     sentences.push(
-      `It is not proven that these are all events. ${first.types.length === EVENT_TYPES.length ? 'Events' : `Events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until} may be missing.${more} ${describeUnproven(first.reason)}`,
+      `It is not proven that no events are missing. ${first.types.length === EVENT_TYPES.length ? 'Events' : `Events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until} may be missing.${more} ${describeUnproven(first.reason)}`,
     );
   }
   if (totals.unjudged > 0) {
@@ -214,15 +214,15 @@ export function describeUnproven(reason: UnprovenReason): string {
     case 'unconfirmed':
       return describeReason(reason);
     case 'not-reached':
-      return 'The list may not reach back that far, and no poll has proven that time. Ask the service for its records of that time, and keep a poller running from now on.';
+      return 'The list may not reach back that far, and no poll has proven that no events from that period are missing. Ask the service for its records from that period, and keep a poller running from now on.';
     case 'removed':
-      return 'The service may have removed events from the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
+      return 'The service may have removed events from the list before a poll saw them. Ask the service for its records from that period, and poll more often.';
     case 'clock':
-      return 'A clock was wrong at that time. Check the clocks, and ask the service for its records of that time.';
+      return 'A clock was wrong at that time. Check the clocks, and ask the service for its records from that period.';
     case 'acknowledged':
-      return 'Someone acknowledged the gap there, which proves nothing. The list of gaps shows who, when and why.';
+      return 'Someone acknowledged a gap in this span, which proves nothing. The list of gaps shows who acknowledged it, when and why.';
     case 'not-settled':
-      return 'The span is so recent that more events may still be listed. Choose an earlier end, or reconcile again later.';
+      return 'The span is so recent that more of its events may yet appear in the list. Choose an earlier end, or reconcile again later.';
     default:
       return describeReason(reason);
   }

@@ -161,7 +161,7 @@ describe('a handler that fails', () => {
     expect(handler).toHaveBeenCalledOnce();
     const record = await inbox.find(event.id);
     expect(record?.lastError).toMatch(
-      /^ERR_HANDLER_FAILED: Attempt 2 at transfer\.settled recorded no result: .*Its effect may have happened/,
+      /^ERR_HANDLER_FAILED: Attempt 2 at transfer\.settled recorded no result: .*The handler's effect may have happened/,
     );
     expect(record?.history.map(({ result }) => result)).toEqual(['failed', 'lapsed', 'dead']);
   });
