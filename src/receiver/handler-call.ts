@@ -81,7 +81,8 @@ export class HandlerCall {
   }
 
   /**
-   * Runs the handler and its steps. Synchronous if the handler is, because a SQLite transaction ends when `run` returns.
+   * Runs the handler and its steps. It is synchronous if the handler is, because a SQLite transaction ends when `run`
+   * returns.
    */
   run(tx: unknown): Awaitable<void> {
     const { callHandler, settings } = this.#parts;

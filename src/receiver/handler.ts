@@ -105,7 +105,7 @@ export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;
 
-/** What a handler can return: anything in most cases, but no promise in a {@link Synchronous} transaction. */
+/** What a handler can return: anything except, in a {@link Synchronous} transaction, a promise. */
 export type HandlerResult<Tx> = [Tx] extends [never]
   ? unknown
   : unknown extends Tx

@@ -158,7 +158,7 @@ export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, u
 export interface StartOptions {
   /** The time between two checks for due events, in ms. It varies at random by up to 20 %. @default 1_000 */
   readonly intervalMs?: number | undefined;
-  /** When aborted, stops the checks for due events. To wait for running handlers, call `close()`. @default none */
+  /** Stops the checks for due events when aborted. To wait for running handlers, call `close()`. @default none */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -71,7 +71,7 @@ export interface RunOptions {
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
   /** The trace context of the job that brought the event. */
   readonly traceparent?: string | undefined;
-  /** Whether the redriver took the event. `close()` waits for it anyway, and another process may run the event first. */
+  /** Whether the redriver took the event. `close()` waits for the redriver, and other processes may run the event too. */
   readonly isTaken?: boolean;
 }
 

@@ -30,10 +30,10 @@ import type { Dispatch } from './work.js';
 export interface AcceptOptions {
   /** The event's JSON exactly as it arrived. It is stored and enqueued unchanged. @default the serialized event */
   readonly json?: string | undefined;
-  /** The event's trace context, as a W3C `traceparent`. For example, a job can carry it. @default none */
+  /** The event's trace context, as a W3C `traceparent`, for example from the job that brought the event. @default none */
   readonly traceparent?: string | undefined;
   /**
-   * Called with a promise for work that takes longer than `handlerTimeoutMs`, like `WebhookRequest.waitUntil`.
+   * Called with a promise for work that exceeds `handlerTimeoutMs`, like `WebhookRequest.waitUntil`.
    * @default none
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
@@ -51,10 +51,10 @@ export interface Receiver {
   /** Claims an authentic event, runs its handler in this process, and marks the event done. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the events in the inbox that are due now: received events, failed events due for a retry, events with an expired
-   * lease, and parked events of types that this release knows. An event runs only if this process has a queue, or a handler
-   * for the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call it from a cron
-   * job.
+   * Runs the events in the inbox that are due now: received events, failed events that are due for a retry, events whose
+   * lease has expired, and parked events of types that this release knows. An event runs only if this process has a queue,
+   * or a handler for the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call
+   * it from a cron job.
    *
    * The call ends when no more events are due, and starts no more events after `leaseMs`. Without `waitUntil`, it also
    * waits for overdue handlers until they end, their leases expire, or `signal` aborts.

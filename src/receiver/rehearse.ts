@@ -20,7 +20,7 @@ export interface RehearseOptions {
   readonly types?: readonly EventType[] | undefined;
   /** Only events whose last error contains this text are rehearsed. @default all events */
   readonly error?: string | undefined;
-  /** How many events to rehearse per state and type, starting with the oldest. Can be up to 10,000. @default 100 */
+  /** How many events to rehearse per state and type, starting with the oldest. The maximum is 10,000. @default 100 */
   readonly limit?: number | undefined;
 }
 

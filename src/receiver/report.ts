@@ -12,7 +12,7 @@ export interface OpenFacts {
   event?: UnknownEvent | undefined;
   secretIndex?: number | undefined;
   logger: Logger;
-  /** Whether several processes may redrive the event. If so, it is not logged that another process runs it first. */
+  /** Whether several processes may redrive the event. If so, it is not logged when another process runs the event first. */
   readonly isContended?: boolean;
 }
 

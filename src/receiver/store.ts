@@ -62,8 +62,8 @@ export class Store {
   }
 
   /**
-   * Returns the lease for a first attempt without a claim. Returns `undefined` if the event may already be stored, if it
-   * has a key, or if only one attempt is allowed and must therefore be counted.
+   * Returns the lease for a first attempt that runs without a claim. Returns `undefined` if the event may already be
+   * stored, if it has a key, or if only one attempt is allowed and must therefore be counted.
    */
   firstLease({ event, origin, json = encodeEvent(event) }: Work): Lease | undefined {
     const { answer, leaseMs, maxAttempts, keyOf } = this.#settings;

@@ -25,7 +25,7 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
 ): Handler<Type, Tx> {
   if (typeof Object(schema)['~standard']?.validate !== 'function' || typeof handler !== 'function') {
     throw new ConfigError(
-      'withPayload: pass a handler and a Standard Schema, such as one from zod, valibot or arktype. Check the imports of both.',
+      'withPayload: pass a Standard Schema (for example from zod, valibot or arktype) and a handler. Check the imports of both.',
     );
   }
   let declared: Declared | undefined;

@@ -97,7 +97,7 @@ const UNSEEN_WITH_ENTRY =
 const MISSING =
   'This event is done, but the ledger has no entry for it. Check its handler, and write the entry.';
 const WAITING =
-  'This event is in the inbox, but no attempt has succeeded. See its last error, and let the redrive or the poller run it.';
+  "This event is in the inbox, but no attempt has succeeded. See its last error, and let your app's redrive or poller run the event.";
 const WAITING_WITH_ENTRY =
   "The ledger has an entry for this event, but the event is not done, so another attempt may double its effect. The handler must write the entry in the inbox's transaction, or first check whether the entry exists.";
 const DEAD = 'This event is dead-lettered. See its last error, and requeue it once you have fixed the cause.';

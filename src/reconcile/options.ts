@@ -22,9 +22,9 @@ export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, if your ledger stores the time, as an RFC 3339 date-time with its UTC offset. It is used
-   * only if neither the list nor the inbox has the event. In that case, the entry is skipped if this time is outside the
-   * span, and reported as `extra` if this time is in the span.
+   * When that event was created, if your ledger stores the time, as an RFC 3339 date-time with its UTC offset. This time is
+   * used only if neither the list nor the inbox has the event. In that case, the entry is skipped if this time is outside
+   * the span, and reported as `extra` if this time is in the span.
    */
   readonly createdAt?: string | undefined;
 }

@@ -49,8 +49,8 @@ export interface OwedOptions
   /** The inbox that your app's receivers use. */
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
   /**
-   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest first to keep the
-   * number of inbox reads low.
+   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest movements first, to keep
+   * the number of inbox reads low.
    */
   readonly pending: () => Rows | Promise<Rows>;
   /**
@@ -95,7 +95,7 @@ const MAX_MOVEMENTS = 1_000;
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is invalid.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read, errors that `pending`, `keyOf` or `onMovement` throws, and
+ * @throws the client's error when the list could not be read, any error that `pending`, `keyOf` or `onMovement` throws, and
  * the reason with which `signal` aborts.
  *
  * @example

@@ -17,12 +17,14 @@ export interface UnprovenSpan extends Span {
   readonly reason: UnprovenReason;
 }
 
-/** A span for which one reading of the list has every event of a type. `reason` says why it does not begin earlier. */
+/**
+ * A span for which one reading of the list has every event of a type. `reason` says why the span does not begin earlier.
+ */
 type ProvenSpan = Span & { readonly reason: GapReason };
 
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 
-/** Evidence that events are in the list or the inbox. Times are epoch ms. */
+/** Evidence that events are in the list or the inbox. Times are in epoch ms. */
 export interface Proofs {
   readonly list: ListProof;
   readonly state: PollState;

@@ -91,7 +91,7 @@ export function placeInList(
   return isUnlisted || at > list.shownFrom ? 'lacking' : 'removed';
 }
 
-/** Returns epoch ms. If an event is dated after its receipt, returns when it was received, or no run would compare it. */
+/** Returns, in epoch ms, when an event was created, or when it was received if its creation time is later than that. */
 function createdAtOf(
   event: UnknownEvent,
   { receivedAt, list }: { readonly receivedAt: number; readonly list: ReadList },

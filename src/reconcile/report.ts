@@ -61,7 +61,7 @@ export interface Finding {
 /** How many findings of one kind there are, and which events they are about. */
 export interface FindingCount {
   readonly count: number;
-  /** The ids of these events. Contains up to 1,000 ids. */
+  /** The ids of up to 1,000 of these events. */
   readonly ids: readonly string[];
 }
 

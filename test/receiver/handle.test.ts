@@ -362,7 +362,7 @@ describe.each(['without transactions', 'in a transaction'])('an overdue handler 
     const event = anEvent();
     await receiver.handle(event, 'push');
     await until(() =>
-      lines.some((line) => /ERR_LEASE_LOST: The handler is still running although its lease/.test(line)),
+      lines.some((line) => /ERR_LEASE_LOST: The handler is still running although the lease/.test(line)),
     );
     await until(async () => (await codeOf(event)) !== 'ERR_EVENT_BUSY');
     expect(ends).toHaveLength(2);
