@@ -94,8 +94,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
         return busy(
           'ERR_KEY_BUSY',
           'Another event with the same ordering key is running. This event is stored, and start() or redrive() will run it later.',
-          // The other event's handler should end within its time limit. Only if its process died does the whole lease
-          // elapse.
+          // The other event's handler should end within its time limit. The lease runs to its end only if the process died.
           Math.min(claim.retryAfterMs, handlerTimeoutMs),
         );
     }

@@ -57,9 +57,9 @@ export interface ReceiverOptions<Tx = undefined> {
    */
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
-   * Returns the ordering key of an event. At most one event per key runs at a time, across all processes that share the
-   * inbox. An event that must wait is stored, and its delivery gets a 503, or a 202 with `answer: 'recorded'`. Later,
-   * `start`, `redrive` or the poller runs the waiting events in the order in which they were created.
+   * Returns the ordering key of an event. Of all events with the same key, only one runs at a time, even if several
+   * processes share the inbox. An event that must wait is stored, and its delivery gets a 503, or a 202 with `answer:
+   * 'recorded'`. Later, `start`, `redrive` or the poller runs the waiting events in the order in which they were created.
    *
    * All receivers that share the inbox need the same function. It receives the payload before any schema has checked it.
    * The key must be 1 to 512 bytes long in UTF-8, without control characters. If the function throws, the attempt at the
@@ -145,7 +145,7 @@ export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox:
 /** Returns the ordering key of an event, or `undefined` or `null` if the event has none. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
-/** The name of the signature header, and the format of its value, which is described as for `verifySignature`. */
+/** The name of the signature header, and the format of its value, with the same options as for `verifySignature`. */
 export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;

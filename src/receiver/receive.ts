@@ -1,4 +1,4 @@
-/** Takes one event through the receiver: either an untrusted request, or an event that is already authentic. */
+/** Processes either an untrusted request or an event that is already authentic. */
 import { readEvent, TEST_TYPE } from '../core/events.js';
 import { notify } from '../core/log.js';
 import { decodeSignature, matchSecret } from '../core/signature.js';

@@ -59,7 +59,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
   /**
    * When the ledger was copied, if `ledger` is a copy such as an exported file. The copy need not contain entries for
-   * events that were done after this time. By default, the span ends at this time at the latest.
+   * events that were done after this time. By default, the span doesn't extend beyond this time.
    * @default `ledger` is not a copy
    */
   readonly copiedAt?: Date | undefined;
@@ -89,8 +89,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly amounts?: Amounts<Entry> | undefined;
   /**
    * Whether to report only, without changing anything. Otherwise, `reconcile` records listed events that are in neither the
-   * inbox nor the ledger. It records them in the inbox as due immediately, so your app's redrive or poller runs each of
-   * them once.
+   * inbox nor the ledger. It stores them in the inbox, where they are due immediately, so your app's redrive or poller runs
+   * each of them once.
    * @default false
    */
   readonly dryRun?: boolean | undefined;

@@ -200,7 +200,7 @@ interface Search {
   readonly settings: OwedSettings;
   /** When the run began, in epoch ms. */
   readonly at: number;
-  /** The poller's state. It is read first, so that the inbox, when it is read, has all events that this state covers. */
+  /** The poller's state. It is read before the inbox, so that the inbox has every event that this state covers. */
   readonly state: PollState;
   readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;

@@ -43,7 +43,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   options: ReconcileOptions<Entry>,
 ): Promise<ReconcileResult> {
   const settings = toReconcileSettings(options);
-  // The state is read first, so that the inbox, when it is read, has all events that the state covers.
+  // The state is read before the inbox, so that the inbox has every event that the state covers.
   const state = await readPollState(settings.inbox);
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
