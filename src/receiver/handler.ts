@@ -74,7 +74,7 @@ export interface EventContext<Tx = undefined> {
    */
   readonly isRehearsal: boolean;
   /**
-   * The event's JSON. If the event was delivered, this is exactly the signed text, also in later attempts. If the event
+   * The event's JSON. If the event was delivered, this is exactly the signed text, even in later attempts. If the event
    * came from the list, this is the text of its list element. Read large numbers from it, because `payload` has them
    * rounded.
    */
@@ -105,7 +105,7 @@ export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;
 
-/** What a handler can return: anything except, in a {@link Synchronous} transaction, a promise. */
+/** The values that a handler can return. In a {@link Synchronous} transaction, a promise is not allowed. */
 export type HandlerResult<Tx> = [Tx] extends [never]
   ? unknown
   : unknown extends Tx

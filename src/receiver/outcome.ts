@@ -13,7 +13,10 @@ import {
 import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 
-/** What became of a delivery or a stored event. `receive`, `accept` and `handle` resolve to an outcome and never reject. */
+/**
+ * The result of a delivery, or of running a stored event. `receive`, `accept` and `handle` resolve to an outcome and never
+ * reject.
+ */
 export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
@@ -142,7 +145,7 @@ const RETRY_AFTER_MS = 5_000;
 /**
  * Creates the response to a delivery. It is JSON that names the outcome, or `application/problem+json` (RFC 9457) with a
  * stable `code` if the delivery failed. The response never contains a message, a stack, a payload or a secret. An unknown
- * sender gets the same code as a sender whose signature doesn't match, so nobody can find out which senders exist.
+ * sender gets the same code as a sender whose signature doesn't match, so the response doesn't reveal which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';

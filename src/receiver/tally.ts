@@ -40,7 +40,7 @@ export const MANY = 5;
 /** These errors do not count as refusals, for example because the event is stored or the process is stopping. */
 const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
 
-/** What each logger has logged. All receivers share this map, because a process may create many receivers. */
+/** The types that each logger has logged. All receivers share this map, because a process may create many receivers. */
 const NAMED = new WeakMap<Logger, Set<string>>();
 
 interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {

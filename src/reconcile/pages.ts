@@ -6,7 +6,7 @@ export const PAGE_SIZE = 500;
 
 const LOOKUPS = 16;
 
-/** What a run needs to yield to other work and to end early. */
+/** The settings with which a run yields to other work and ends early. */
 interface Turns {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
