@@ -92,7 +92,7 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['reconcile', [{ ...books, ledger: 7 }], '`ledger` must be an iterable'],
   ['reconcile', [{ ...books, ledgerTypes: ['transfer.setled'] }], '`ledgerTypes` must be an array'],
   ['reconcile', [{ ...books, ledger: { [Symbol.iterator]: undefined } }], '`ledger` must be an iterable'],
-  ['reconcile', [{ ...books, ledger: [undefined] }], 'an entry of `ledger` has no `id`'],
+  ['reconcile', [{ ...books, ledger: [undefined] }], 'an entry in `ledger` has no `id`'],
   ['reconcile', [{ ...books, inbox: receiver }], '`inbox` must be an inbox'],
   ['createClient', [{ ...service, baseUrl: 'localhost' }], '`baseUrl` must be'],
   ['createClient', [{ ...service, fetch: 'node-fetch' }], '`fetch` must be a function'],

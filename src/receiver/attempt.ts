@@ -1,4 +1,4 @@
-/** One attempt at a claimed event: runs its handler under a time limit, and records the result under the lease. */
+/** One attempt at an event. It runs the handler within a time limit, and records the result if its lease is still valid. */
 import { backoffMs } from '../core/backoff.js';
 import {
   type BusyError,
@@ -18,24 +18,24 @@ import { logOutcome } from './report.js';
 import { leaseLost } from './store.js';
 import type { Run, Work } from './work.js';
 
-/** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
+/** The wait after a failed attempt: 1 s, 2 s, 4 s and so on, capped at an hour, then reduced at random by up to half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
-/** A century, because an attempt that could not begin must not end an event, however old it is. */
+/** A century. An attempt that could not begin must not dead-letter its event, however old the event is. */
 const MAX_AGE_MS = 3_155_760_000_000;
 
 /**
- * One attempt. After `handlerTimeoutMs`, it continues as `rest` under its lease, and reports its end as a second outcome.
+ * If the handler exceeds `handlerTimeoutMs`, the attempt continues as `rest`, and its end is reported as a second outcome.
  */
 export class Attempt {
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
   readonly #lease: Lease;
-  /** The time limit of the handler; 0 or less if the lease has expired before the attempt. */
+  /** The handler's time limit, in ms. It is 0 or less if the lease expired before the attempt began. */
   readonly #limitMs: number;
   readonly #call: HandlerCall;
 
-  /** @param askedAt - when the claim was sent: the earliest possible start of the lease. */
+  /** @param askedAt - when the claim was sent, which is the earliest time at which the lease can have begun. */
   constructor(
     parts: CoreParts,
     work: Work & { readonly event: WebhookEvent },
@@ -46,23 +46,27 @@ export class Attempt {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    // A first attempt's time limit starts with its transaction.
+    // The time limit of a first attempt starts when its transaction begins.
     const leftMs = lease.first === undefined ? leaseMs - msSince(askedAt, runtime) : leaseMs;
     this.#limitMs = Math.min(handlerTimeoutMs, leftMs);
     this.#call = new HandlerCall(parts, work, lease, { askedAt, limitMs: this.#limitMs });
   }
 
-  /** Resolves at the end or the time limit; `undefined` if a first attempt must be claimed. If it rejects, the lease expires. */
+  /**
+   * Resolves when the handler has ended or reached its time limit. Resolves to `undefined` if a first attempt, which runs
+   * without a claim, finds that the event must be claimed. If it rejects, the event stays claimed until the lease expires.
+   */
   async run(): Promise<Run | undefined> {
     const { store, inFlight, settings } = this.#parts;
     const { leaseMs, maxAttempts } = settings;
     const { attempt } = this.#lease;
     if (this.#limitMs <= 0) {
-      // The process was frozen, as serverless functions may be after their response, or the inbox answered slowly.
-      const why = `The handler did not start, because its lease of ${leaseMs} ms had already expired: the process was frozen, or the inbox took too long to respond. start() or redrive() will run the event again.`;
+      // Either the process was frozen, which can happen to a serverless function after its response, or the inbox was slow.
+      const why = `The handler did not start, because the lease of ${leaseMs} ms had already expired. Either the process was frozen, or the inbox took too long to respond. start() or redrive() will run the event later.`;
       throw leaseLost(this.#lease, why);
     }
-    // The last allowed attempt recorded no result, or the event would be dead. Its handler may crash the process each time.
+    // The last allowed attempt recorded no result. Do not run the handler again, because it may crash the process every
+    // time.
     if (store.durable && attempt > maxAttempts) {
       const result = await this.#fail(missingResult(this.#work.event, this.#lease));
       return result && { result };
@@ -91,7 +95,7 @@ export class Attempt {
       if (isHandlerFault(error)) return this.#fail(error);
       const { state, timeout } = this.#call;
       if (state === 'waiting') await this.#giveBack();
-      // It threw after its connection had failed.
+      // The handler exceeded its time limit, and threw an error after its connection had failed.
       if (state === 'running' && timeout !== undefined) return this.#fail(timeout);
       throw error;
     }
@@ -99,12 +103,14 @@ export class Attempt {
     return { kind: 'handled', attempt: this.#lease.attempt, handlerMs: this.#call.handlerMs };
   }
 
-  /** Another attempt has the event. */
+  /** Called when the inbox refuses a result, because another attempt has taken the event. */
   #lost(): undefined {
     if (this.#lease.first === undefined) throw leaseLost(this.#lease);
   }
 
-  /** Records the failure before the answer: a 200 for `dead` must not be the only record of the event. */
+  /**
+   * Records the failure before the response is sent, because after a 200 for `dead` the sender does not retry the event.
+   */
   async #fail(error: HandlerFault): Promise<OutcomeResult | undefined> {
     const { store, redriver, settings } = this.#parts;
     const { attempt } = this.#lease;
@@ -131,18 +137,18 @@ export class Attempt {
     return store.durable ? { ...run, kind: 'queued' } : { ...run, kind: 'busy', error };
   }
 
-  /** Ends a claim whose transaction could not begin: its handler did not run, so it does not count. */
+  /** Ends the claim of an attempt that does not count, because its transaction could not begin and no handler ran. */
   async #giveBack(): Promise<void> {
     if (this.#lease.first !== undefined) return;
     const { store, settings } = this.#parts;
     const retryAfterMs = backoffMs(1, { ...RETRY, random: settings.runtime.random() });
     const error = 'ERR_INBOX_FAILED: The transaction could not begin.';
     const failure = { retryAfterMs, error, later: { maxAgeMs: MAX_AGE_MS } };
-    // If it fails, the lease expires.
+    // If this call fails, the event stays claimed until the lease expires.
     await store.fail(this.#lease, failure).catch(() => undefined);
   }
 
-  /** Reports the end of an overdue handler. Resolves when it has ended, or its lease has expired. */
+  /** Reports how an overdue handler ended. Resolves when the handler has ended or its lease has expired. */
   async #reportOverdue(ended: Promise<OutcomeResult | undefined>, timeout: HandlerError): Promise<void> {
     const { report, logger, settings } = this.#parts;
     const { leaseMs, runtime } = settings;
@@ -153,11 +159,11 @@ export class Attempt {
       return result;
     });
     const onExpiry = () => {
-      const why = `The handler is still running although its lease of ${leaseMs} ms has expired, so another process may run the event as well. Pass \`signal\` to the calls that the handler waits for, or raise leaseMs.`;
+      const why = `The handler is still running although the lease of ${leaseMs} ms has expired, so another process could be running the same event. Pass \`signal\` to the calls that the handler waits for, or raise leaseMs.`;
       throw leaseLost(this.#lease, why);
     };
     try {
-      // The rest of the lease. It began after the claim was sent, so the handler holds its event at least until then.
+      // Waits for the rest of the lease. The lease began after the claim was sent, so it outlasts this wait.
       const { kind, error } = await timeLimit(concluded, leaseMs - this.#limitMs, onExpiry, runtime);
       if (error !== undefined) return;
       log(
@@ -166,7 +172,7 @@ export class Attempt {
         `${kind} ${event.id}: the handler finished, but took longer than handlerTimeoutMs.`,
       );
     } catch (expired) {
-      // The server has ended its transaction, and nothing else is stored of it.
+      // The database has ended the transaction of this first attempt, so the inbox has no record of the event yet.
       if (this.#lease.first !== undefined) await this.#fail(timeout).catch(() => undefined);
       logOutcome({ kind: 'busy', origin, event, error: expired as BusyError }, logger);
     }
@@ -182,6 +188,6 @@ export function toLastError(error: HandlerFault): string {
 function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler took longer than leaseMs, or the inbox was unreachable when the handler ended (or maxAttempts has since been lowered). Its effect may have happened, so check the cause and your ledger before you requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler took longer than leaseMs, or the inbox was unreachable when the handler ended. If you have lowered maxAttempts, that can also be the reason. The handler's effect may have happened, so check the cause and your ledger before you requeue the event.`,
   );
 }

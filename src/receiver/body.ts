@@ -4,7 +4,7 @@ import { timeLimit } from '../core/runtime.js';
 import type { ReceiverSettings } from './options.js';
 import type { WebhookRequest } from './request.js';
 
-/** Reads the body within `bodyTimeoutMs`. Reading begins synchronously. */
+/** Reads the body, which must arrive within `bodyTimeoutMs`. Reading begins before this function returns its promise. */
 export async function readRequestBody(
   request: WebhookRequest,
   {
@@ -15,7 +15,7 @@ export async function readRequestBody(
 ): Promise<Uint8Array> {
   const reading = request.body(maxBodyBytes);
   const onTimeUp = () => {
-    // It may throw the adapter's own error, which knows why a body never ends, for example because a parser read it first.
+    // The adapter may know why the body never ends, for example because a parser has read it, and throw a better error.
     request.cancelBody?.();
     throw new StablehooksError(
       'ERR_BODY_TIMEOUT',
@@ -27,10 +27,10 @@ export async function readRequestBody(
   return body;
 }
 
-/** An empty body is never an event, but the error must not blame its signature. */
+/** Returns the error for an empty body. An empty body is never an event, but this error must not blame the signature. */
 export function emptyBody(): RequestError {
   return new StablehooksError('ERR_BODY_UNAVAILABLE', EMPTY);
 }
 
 const EMPTY =
-  'The body is empty, so the signed bytes are lost. A parser or middleware read them before the receiver, or a proxy or the framework dropped them (SvelteKit does so without a content-type). Pass the unread request to the receiver, above Node parsers such as express.json.';
+  'The body is empty. Either a parser or middleware read it before the receiver did, or a proxy or the framework dropped it (SvelteKit drops a body that has no content-type). Pass the unread request to the receiver. In Express, register the receiver above parsers such as express.json.';

@@ -1,4 +1,6 @@
-/** What happens to an event before its handler: unknown events are parked, events without a handler ignored, others claimed. */
+/**
+ * Decides what happens to an event: it is parked if its type is unknown, ignored if it has no handler, otherwise claimed.
+ */
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
@@ -8,10 +10,10 @@ import type { OutcomeResult } from './outcome.js';
 import type { CoreParts } from './parts.js';
 import type { Dispatch, Run, Work } from './work.js';
 
-/** The wait before the next try of an event that runs and is not stored yet, in ms. */
+/** How long to wait before retrying an event that is already running but may not be stored yet, in ms. */
 const RUNNING_RETRY_MS = 1_000;
 
-/** The wait before the next try of an event that only another process can run, in ms. */
+/** How long to wait before retrying an event that only another process can run, in ms. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
 
 type KnownWork = Work & { readonly event: WebhookEvent };
@@ -32,7 +34,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
     const claim = await store.claim(work);
     if (claim.state === 'done' && hasHandler) void tally.duplicate(event);
     if (claim.state !== 'claimed') return { result: toResult(work, claim) };
-    // Beyond `maxAttempts` the attempt dead-letters the event without a handler.
+    // After `maxAttempts` attempts, the next attempt needs no handler, because it dead-letters the event.
     if (!hasHandler && claim.lease.attempt <= maxAttempts)
       return { result: await finish(event.type, claim.lease) };
     const claimed = await new Attempt(parts, work as KnownWork, claim.lease, askedAt).run();
@@ -45,7 +47,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
 
   async function park(work: Work): Promise<OutcomeResult> {
     const recorded = await store.recordOne(work, leaseMs);
-    // A release that knows the type may have handled the event, or be handling it now.
+    // A release that knows the type may already have handled the event, or may be handling it now.
     if (recorded === 'done' || recorded === 'running') return resultOf(recorded);
     return { kind: recorded === 'dead' ? 'dead' : 'parked' };
   }
@@ -59,7 +61,9 @@ export function createDispatch(parts: CoreParts): Dispatch {
     return resultOf(recorded);
   }
 
-  /** Marks the event of a job done if these workers have no handler for it, unless an earlier attempt was made. */
+  /**
+   * Ends an event from the queue for which this worker has no handler, or leaves it to the process that tried it before.
+   */
   async function finish(type: string, lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
       if (!(await store.complete(lease))) return otherProcess();
@@ -90,14 +94,14 @@ export function createDispatch(parts: CoreParts): Dispatch {
         return busy(
           'ERR_KEY_BUSY',
           'Another event with the same ordering key is running. This event is stored, and start() or redrive() will run it later.',
-          // The other handler should end within its time limit. Its whole lease elapses only if its process died.
+          // The other event's handler should end within its time limit. The lease runs to its end only if the process died.
           Math.min(claim.retryAfterMs, handlerTimeoutMs),
         );
     }
   }
 }
 
-/** The result for a stored event that needs no further work here. */
+/** Returns the result for an event that needs no further work in this process. */
 export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
   if (recorded === 'done') return { kind: 'duplicate' };
   if (recorded === 'running') return running(RUNNING_RETRY_MS);
@@ -115,7 +119,7 @@ function busy(code: BusyError['code'], message: string, retryAfterMs: number) {
 function otherProcess() {
   return busy(
     'ERR_EVENT_BUSY',
-    'This process has no handler for the event. Another process is running it, or has to run it again. Give all receivers that share this inbox the same handlers.',
+    'This process has no handler for the event. Another process is running the event or must run it again. Give all receivers that share this inbox the same handlers.',
     OTHER_PROCESS_RETRY_MS,
   );
 }

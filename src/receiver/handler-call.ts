@@ -1,4 +1,4 @@
-/** The call of a handler: its context, its time limit, and the meaning of its failures. */
+/** Calls a handler: creates its context, enforces its time limit, and interprets the errors that it throws. */
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import {
   type EventError,
@@ -17,14 +17,14 @@ import type { CoreParts } from './parts.js';
 import { createSteps, type HandlerSteps } from './steps.js';
 import type { Work } from './work.js';
 
-/** A handler's errors, as opposed to errors of the inbox around it. */
+/** Errors that say something about the handler or its event, unlike errors from the inbox. */
 export type HandlerFault = HandlerError | PermanentError | RetryLater | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {
   return hasCode(error, ...FAULTS, 'ERR_EVENT_MALFORMED');
 }
 
-/** A handler may throw other errors of this package as well, which say nothing about its event. */
+/** A handler can also throw other errors from this package, but those say nothing about its event. */
 const FAULTS = [
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
@@ -36,14 +36,14 @@ const FAULTS = [
 export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   try {
     if (hasCode(thrown, ...FAULTS)) return thrown as HandlerFault;
-    // The handler may have imported the class from the other module format of this package.
+    // The handler may have imported the error class from the other module format (ESM or CommonJS) of this package.
     if (thrown instanceof Error && 'code' in thrown) {
       const { code, message: reason, retryAfterMs } = thrown as RetryLater | PermanentError;
       if (code === 'ERR_HANDLER_PERMANENT') return new PermanentError(reason, { cause: thrown });
       if (code === 'ERR_HANDLER_LATER') return new RetryLater({ afterMs: Number(retryAfterMs), reason });
     }
   } catch {
-    // A thrown value can be unreadable: a getter that throws, a message that is not a string.
+    // A thrown value can be unreadable, because it has a getter that throws or a message that is not a string.
   }
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
@@ -55,7 +55,7 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
 export class HandlerCall {
   /** Resolves once the handler has exceeded its time limit. */
   readonly timeUp: Promise<HandlerError>;
-  /** How long the handler ran, in ms: until it ended, or until its time was up. */
+  /** How long the handler ran, in ms, until it either ended or reached its time limit. */
   handlerMs: number | undefined;
   state: 'waiting' | 'running' | 'returned' = 'waiting';
   timeout: HandlerError | undefined;
@@ -81,7 +81,8 @@ export class HandlerCall {
   }
 
   /**
-   * Runs the handler and its steps. It is synchronous if the handler is, because a SQLite transaction ends with the call.
+   * Runs the handler and its steps. It is synchronous if the handler is, because a SQLite transaction ends when `run`
+   * returns.
    */
   run(tx: unknown): Awaitable<void> {
     const { callHandler, settings } = this.#parts;
@@ -92,7 +93,7 @@ export class HandlerCall {
     this.state = 'running';
     const stop = () => {
       runtime.clearTimeout(timer);
-      // Keeps the first reading, because an overdue handler was reported with its time up to the answer.
+      // Keeps the first value. For an overdue handler, the time until the response has already been reported.
       this.handlerMs ??= Math.round(runtime.elapsed() - startedAt);
     };
     const timer = runtime.setTimeout(() => {
@@ -113,13 +114,13 @@ export class HandlerCall {
         stop();
         throw toHandlerFault(event, thrown);
       }
-      // Its steps continue, and the handler ends with them.
+      // The handler threw an error, but it counts as running until its steps have ended.
       running = Promise.reject(thrown);
     }
     return this.#end(running, context).finally(stop);
   }
 
-  /** Resolves when the handler has ended, and the steps that it did not await, which are part of it. */
+  /** Resolves when the handler has ended and all its steps have ended, including steps that it did not await. */
   async #end(running: unknown, context: Context): Promise<void> {
     let failure: { readonly error: unknown } | undefined;
     try {
@@ -134,7 +135,7 @@ export class HandlerCall {
 }
 
 interface CallLimits {
-  /** The time limit of the handler, in ms. */
+  /** The handler's time limit, in ms. */
   readonly limitMs: number;
   readonly askedAt: Moment;
 }
@@ -149,14 +150,14 @@ function handlerTimeout(event: WebhookEvent, timeoutMs: number, hasTx: boolean):
   );
 }
 
-/** The second argument of a handler. Its signal and steps are created on first use, because few handlers use them. */
+/** The second argument of a handler. `signal` and `steps` are created on first use, because few handlers need them. */
 class Context implements HandlerContext<unknown> {
   readonly tx: unknown;
   readonly attempt: number;
   readonly origin: Origin;
   readonly json: string;
   readonly isRehearsal = false;
-  /** Exists once the handler has used a step. */
+  /** Defined once the handler has used a step. */
   steps: HandlerSteps | undefined;
   readonly #lease: Lease;
   readonly #parts: CoreParts;
@@ -180,7 +181,7 @@ class Context implements HandlerContext<unknown> {
   get step(): StepContext['step'] {
     const { store } = this.#parts;
     const run: HandlerSteps['run'] = (...call) => {
-      // Thrown, because a synchronous handler does not await the answer.
+      // This throws instead of rejecting, because a synchronous handler does not await the returned promise.
       store.assertSteps();
       this.steps ??= createSteps(this.#parts, this.#lease, this.#askedAt);
       return this.steps.run(...call);

@@ -1,46 +1,47 @@
-/** The types of handlers. */
+/** The types of handlers and of what handlers receive. */
 
 import type { Awaitable } from '../core/awaitable.js';
 import type { EventType, WebhookEvent } from '../core/events.js';
 import type { Origin, SYNCHRONOUS } from '../core/ports.js';
 
-/** The second argument of a handler. Handlers in a {@link Synchronous} transaction have no `step`. */
+/** The second argument that a handler receives. It has no `step` in a {@link Synchronous} transaction. */
 export type HandlerContext<Tx = undefined> = EventContext<Tx> &
   ([Tx] extends [never] ? StepContext : typeof SYNCHRONOUS extends keyof Tx ? unknown : StepContext);
 
-/** Options of `ctx.step`. */
+/** Options for `ctx.step`. */
 export interface StepOptions {
   /**
-   * What to do if a step began but recorded no result, because the process died or the inbox was unreachable. It is then
-   * unknown whether the effect happened.
+   * What to do about a step that began but recorded no result, because the process died or the inbox was unreachable. In
+   * that case, it is unknown whether the effect of the step happened.
    *
-   * - `repeat`: the next attempt runs the step again. Use this with {@link EventContext.idempotencyKey}.
+   * - `repeat`: the next attempt runs the step again. Pass {@link EventContext.idempotencyKey} to the API that the step
+   *   calls, so that the API recognizes the repeated call.
    * - `fail`: the event is dead-lettered until you requeue it and say whether the effect happened. Before the step runs,
-   *   the inbox stores that it has begun. If `run` rejects, the effect also counts as unknown, unless the error is
-   *   `RetryLater`, which means that nothing happened.
+   *   the inbox records that the step has begun. If `run` rejects, it also counts as unknown whether the effect happened.
+   *   The exception is `RetryLater`, which `run` must throw only if nothing happened.
    *
    * @default 'repeat'
    */
   readonly onInterrupted?: 'repeat' | 'fail' | undefined;
 }
 
-/** The steps of a handler. */
+/** The part of a handler's context that runs steps. */
 export interface StepContext {
   /**
-   * Runs an effect outside of the database, such as an API call. The inbox durably stores its result before the promise
-   * resolves. Later attempts at the event, in any process, return the stored result and don't call `run`. If `run`
-   * rejects, no result is stored.
+   * Runs an effect outside the database, such as an API call. The inbox durably stores the result before the promise
+   * resolves. In later attempts at the event, in any process, `step` returns the stored result without calling `run`. If
+   * `run` rejects, no result is stored.
    *
-   * The result is stored as JSON of at most 65,536 characters; `undefined` stays `undefined`. It isn't part of `tx`, so it
-   * survives a rollback. `requeue` keeps it, and `prune` removes it.
+   * The result is stored as JSON, which can have up to 65,536 characters. The result `undefined` stays `undefined`. Results
+   * are stored outside `tx`, so they survive a rollback. `requeue` keeps stored results, and `prune` removes them.
    *
    * A handler ends only when all its steps have ended, including steps that it doesn't await. If a step that isn't awaited
    * rejects, the handler fails.
    *
    * Rejects with a `ConfigError` if the handler has already used the name in this run, and with a `PermanentError` if the
-   * step's effect is unknown or its result can't be stored.
+   * step can't be repeated safely or its result can't be stored.
    *
-   * @param name - names the step within its handler.
+   * @param name - identifies the step. Each step in a handler needs its own name.
    *
    * @example
    * ```ts
@@ -56,47 +57,55 @@ export interface StepContext {
 
 /** What a handler receives in addition to its event. */
 export interface EventContext<Tx = undefined> {
-  /** With a transactional inbox, the open transaction that also marks the event done; otherwise `undefined`. */
+  /** With a transactional inbox, the open transaction, which also marks the event as done. Otherwise `undefined`. */
   readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it to your calls, because another process may run the event after `leaseMs`. */
+  /**
+   * Aborts after `handlerTimeoutMs`. Pass this signal to the calls that your handler makes, so that they end before
+   * `leaseMs` has passed. After that time, another process can run the event.
+   */
   readonly signal: AbortSignal;
   /** The number of this attempt, starting at 1. */
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /** Whether this run is a rehearsal, which will be rolled back. If so, skip effects outside of `tx` and steps. */
+  /**
+   * Whether this run is a rehearsal, whose transaction will be rolled back. In a rehearsal, skip all effects that happen
+   * neither in `tx` nor in a step.
+   */
   readonly isRehearsal: boolean;
   /**
-   * The event's JSON. For a delivery, this is exactly the signed text, even if the event runs again. For an event from the
-   * list, it is the text of its list element. Use it to read large numbers, which `JSON.parse` rounds in `payload`.
+   * The event's JSON. If the event was delivered, this is exactly the signed text, even in later attempts. If the event
+   * came from the list, this is the text of its list element. Read large numbers from it, because `payload` has them
+   * rounded.
    */
   readonly json: string;
   /**
-   * Returns an idempotency key for an API call that the handler makes. It is a UUID that is the same for every attempt at
-   * the event, and different for every event and name. It is a hash of the two, so it is neither random nor secret.
+   * Returns an idempotency key for an API call that the handler makes. The key is a UUID that is the same in every attempt,
+   * but different for each event and each name. It is a hash of the event's id and the name, so it is neither random nor
+   * secret.
    *
-   * @param name - names the call if the handler makes several: a string of 1 to 512 bytes.
+   * @param name - identifies the call if the handler makes several calls. It must be a string of 1 to 512 bytes.
    */
   readonly idempotencyKey: (name?: string) => string;
 }
 
 /**
- * Runs the effect of one event. A returned promise is awaited; its value is ignored. Throw an error to have the event
- * retried, or a `PermanentError` if a retry can't help.
+ * Handles one event. If the handler returns a promise, the receiver awaits it; the returned value is ignored. Throw an
+ * error to have the event retried, or throw a `PermanentError` if a retry can't help.
  *
- * `Tx` is the type of `ctx.tx`, such as `PoolClient` for a transactional inbox over `pg`.
+ * `Tx` is the type of `ctx.tx`, such as `PoolClient` for a transactional inbox that uses `pg`.
  */
 export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   event: WebhookEvent<Type>,
   context: HandlerContext<Tx>,
 ) => HandlerResult<Given<Tx>>;
 
-/** A type that is not inferred from its use. */
+/** Keeps TypeScript from inferring `Type` at the place where `Given` is used. */
 export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;
 
-/** What a handler may return: anything, except a promise in a {@link Synchronous} transaction. */
+/** The values that a handler can return. In a {@link Synchronous} transaction, a promise is not allowed. */
 export type HandlerResult<Tx> = [Tx] extends [never]
   ? unknown
   : unknown extends Tx
@@ -106,7 +115,7 @@ export type HandlerResult<Tx> = [Tx] extends [never]
       : unknown;
 
 /**
- * One handler per event type. If a new event's type has no handler, the receiver responds with 200 and records the event as
- * done, so all receivers that share an inbox need the same handlers.
+ * One handler per event type. If a new event arrives and its type has no handler, the receiver responds with 200 and
+ * records the event as done. All receivers that share an inbox therefore need the same handlers.
  */
 export type Handlers<Tx = undefined> = { readonly [Type in EventType]?: Handler<Type, Tx> };

@@ -1,4 +1,4 @@
-/** The key by which an API outside recognises a repeated call. */
+/** Creates the key by which an external API recognizes a repeated call. */
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
 
@@ -6,15 +6,15 @@ const OFFSET = 0x6c62272e07bb014262b821756295c58dn;
 const PRIME = 0x1000000000000000000013bn;
 const encoder = new TextEncoder();
 
-/** Returns a version 4 UUID, which payment APIs accept. The hash is FNV-1a, because platform hashes are asynchronous. */
+/** Returns a version 4 UUID, which payment APIs accept. It uses FNV-1a, because platforms compute hashes asynchronously. */
 export function toIdempotencyKey(id: string, ...given: readonly [name?: string]): string {
   const [name = ''] = given;
-  // A missing name would share the key of the call without one, and two objects would share theirs.
+  // `undefined` would result in the same key as no name, and all objects would result in the same key.
   if (given.length > 0 && !isName(name)) {
     throw new ConfigError('ctx.idempotencyKey: the name must be a string of 1 to 512 bytes, or left out.');
   }
   let hash = OFFSET;
-  // Neither an id nor a name contains a control character.
+  // The separator is unambiguous, because neither an id nor a name contains a control character.
   for (const byte of encoder.encode(`${id}\0${name}`)) {
     hash = BigInt.asUintN(128, (hash ^ BigInt(byte)) * PRIME);
   }

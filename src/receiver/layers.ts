@@ -1,4 +1,4 @@
-/** Layers: optional features around the parts of a receiver, each applied once, when the receiver is created. */
+/** Layers are optional features that wrap the parts of a receiver. They are applied when the receiver is created. */
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
 import { outsideRequests } from '../core/runtime.js';
@@ -7,7 +7,7 @@ import type { Outcome } from './outcome.js';
 
 export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
 
-/** Runs the effect of a handler's step. A step that already has a stored result does not run. */
+/** Runs the effect of a step. It is not called for a step that already has a stored result. */
 export type RunStep = (lease: Lease, name: string, run: () => unknown) => unknown;
 
 export type Enqueue = (
@@ -22,7 +22,7 @@ export interface Facts {
   readonly secretIndex?: number | undefined;
 }
 
-/** Runs a delivery or a stored event to its outcome. Never rejects. */
+/** Processes a delivery or a stored event, and resolves to its outcome. Never rejects. */
 export type Conclude = (
   facts: Facts,
   run: () => Promise<Outcome>,
@@ -31,27 +31,27 @@ export type Conclude = (
 
 /** The part of a poll's report that a layer can observe. */
 export interface PollSummary {
-  /** Whether this poll proved everything up to the new watermark. */
+  /** Whether this poll proved that no event up to the new watermark is missing. */
   readonly proven: boolean;
   readonly unconfirmed: boolean;
   /** The watermark in ISO 8601; `null` if it is unknown. */
   readonly watermark: string | null;
   /** The gaps that are still open after the poll. */
   readonly gaps: readonly unknown[];
-  /** The number of events of known types that the poll found in the list and that hadn't arrived by push. */
+  /** The number of events that the poll found in the list, that hadn't arrived by push, and whose types are known. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }
 
 /**
- * An optional feature around the core, such as `openTelemetry()`. Each member wraps one part of the receiver, once, when
- * the receiver is created. A wrapper must call `next` synchronously and exactly once, return its result, and let errors
- * through.
+ * An optional feature that wraps parts of the receiver, such as `openTelemetry()`. Members that take `next` are called
+ * once, when the receiver is created, and return a wrapper. The wrapper must call `next` synchronously and exactly once,
+ * return what `next` returns, and pass on every error.
  */
 export interface Layer {
   /** Wraps the processing of each delivery or stored event, until it has an outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. An async wrapper dead-letters the event if the handler runs in a SQLite transaction. */
+  /** Wraps each run of a handler. If handlers run in SQLite transactions, an async wrapper makes every event dead. */
   handler?(next: CallHandler): CallHandler;
   /** Wraps the effect of each `ctx.step` that runs. */
   step?(next: RunStep): RunStep;
@@ -59,15 +59,15 @@ export interface Layer {
   enqueue?(next: Enqueue): Enqueue;
   /** Wraps each poll. */
   poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
-  /** Runs work that doesn't belong to a request, such as the work of a timer. */
+  /** Runs work that doesn't belong to a request, such as work that a timer starts. */
   detached?<Result>(run: () => Result): Result;
   /** Called with the app's inbox when the receiver is created. */
   opened?(inbox: Inbox<unknown>): void;
-  /** Called with the app's inbox when the receiver is closed. Afterwards, the app may close its connections. */
+  /** Called with the app's inbox when the receiver is closed. After that, the app can close its connections. */
   closed?(inbox: Inbox<unknown>): void;
 }
 
-/** Wraps a part in all layers that have a wrapper for it. The first layer is outermost. */
+/** Wraps a part in all layers that have a wrapper for it. The first layer is the outermost. */
 export function wrap<Part>(
   layers: readonly Layer[],
   around: (layer: Layer, next: Part) => Part | undefined,
@@ -76,7 +76,7 @@ export function wrap<Part>(
   return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
-/** Runs a function inside its layers. A `detached` function runs outside of any request. */
+/** Runs a function inside the given layers. If `name` is `detached`, it runs outside any request. */
 export function runInside<Result>(
   layers: readonly Layer[],
   name: 'poll' | 'detached',

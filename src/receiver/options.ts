@@ -1,4 +1,4 @@
-/** The options of a receiver: their meaning, defaults and checks, and the types of handlers. */
+/** The options of `createReceiver`, with their defaults and checks. */
 import { isAsync } from '../core/awaitable.js';
 import { ConfigError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import {
@@ -18,57 +18,64 @@ import type { Layer } from './layers.js';
 import type { Outcome } from './outcome.js';
 import { type ReceiverSecret, readSecret } from './secret.js';
 
-/** Options of {@link createReceiver}. */
+/** Options for {@link createReceiver}. */
 export interface ReceiverOptions<Tx = undefined> {
   /**
    * The webhook secret: a string or bytes, an array of them during a rotation, or a function that returns any of these.
    *
    * The function is called with the path, query and headers of each delivery that has a well-formed signature and a
    * complete body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and the response is the same
-   * as for a signature that doesn't match. If it throws, the outcome is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
+   * as for a signature that doesn't match. If the function throws, the outcome is `unavailable` with
+   * `ERR_SECRET_UNAVAILABLE`.
    */
   readonly secret: ReceiverSecret;
   /**
-   * Claims and remembers events. Use one inbox for all processes and jobs of an app.
+   * Remembers events, and lets only one process run each of them. All processes and jobs of an app need the same inbox.
    *
-   * @default memoryInbox(), which loses its events on restart
+   * @default memoryInbox(), which loses its events when the process restarts
    */
   readonly inbox?: Inbox<Tx> | undefined;
-  /** One handler for each event type that your app uses. Leave out all other types: the value `undefined` is rejected. */
+  /**
+   * One handler for each event type that your app uses. Leave out all other types. Don't set them to `undefined`, because
+   * that value is rejected.
+   */
   readonly handlers: Handlers<Tx>;
   /** The signature header and its format. @default X-SERVICE-Signature, hex or base64, without a prefix */
   readonly signature?: SignatureOptions | undefined;
-  /** The queue to which `accept` passes events for workers. @default none: handlers run before the response */
+  /** The queue that passes events to your workers. @default none: handlers run before the response */
   readonly queue?: Queue | undefined;
   /**
    * When the receiver responds to a delivery.
    *
-   * - `handled`: with 200, after the handler has ended.
-   * - `recorded`: with 202, once the event is durably in the inbox. The handler then runs in this process. If the process
-   *   dies first, `start`, `redrive` or the poller of any process runs the event after `leaseMs`. This needs a durable
-   *   inbox and no queue. `onOutcome` is called twice: first with `queued`, then with the handler's result.
+   * - `handled`: after the handler has ended. If the handler succeeded, the response is 200.
+   * - `recorded`: as soon as the event is durably stored in the inbox. The response is 202, and the handler then runs in
+   *   this process. If the process dies before the handler has ended, `start`, `redrive` or the poller of any process runs
+   *   the event after `leaseMs`. The inbox must be durable, and there must be no queue. `onOutcome` is called twice: first
+   *   with `queued`, then with the handler's result.
    *
    * @default 'handled'
    */
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
-   * Returns the ordering key of an event. At most one event per key runs at a time, across all processes that share the
-   * inbox. If an event must wait, it is stored, and its delivery gets a 503 (202 with `answer: 'recorded'`). `start`,
-   * `redrive` or the poller runs the waiting events in the order in which they were created.
+   * Returns the ordering key of an event. Of all events with the same key, only one runs at a time, even if several
+   * processes share the inbox. An event that must wait is stored, and its delivery gets a 503, or a 202 with `answer:
+   * 'recorded'`. Later, `start`, `redrive` or the poller runs the waiting events in the order in which they were created.
    *
-   * All receivers that share the inbox need the same function. No schema has checked the payload at this point. A key must
-   * have 1 to 512 UTF-8 bytes and no control characters. If the function throws, the attempt at the event fails.
+   * All receivers that share the inbox need the same function. It receives the payload before any schema has checked it.
+   * The key must be 1 to 512 bytes long in UTF-8, without control characters. If the function throws, the attempt at the
+   * event fails.
    *
-   * A key doesn't sort events: an event may arrive after one that was created later, and it runs immediately unless
-   * another event with its key is running.
+   * The key doesn't sort events by their creation time. If no other event with the same key is running, an event runs as
+   * soon as it arrives, even if an event that was created earlier has not arrived yet.
    *
    * @default none: events are independent of each other
    */
   readonly orderingKey?: OrderingKey | undefined;
   /**
-   * How many handlers can run at the same time in this process. Further deliveries get a 503 and aren't stored. With
-   * `answer: 'recorded'`, further deliveries are stored, get a 202, and run when a slot is free. `redrive`, the poller and
-   * workers wait for a free slot. With a transactional inbox, set this to at most the pool size minus 1.
+   * The maximum number of handlers that run at the same time in this process. While that many are running, further
+   * deliveries get a 503 and aren't stored. With `answer: 'recorded'`, further deliveries are stored, get a 202, and run as
+   * soon as a handler has ended. `redrive`, the poller and workers wait until a handler has ended. With a transactional
+   * inbox, choose a number that is smaller than the size of the connection pool.
    *
    * @default no limit
    */
@@ -82,40 +89,40 @@ export interface ReceiverOptions<Tx = undefined> {
    */
   readonly logger?: Logger | undefined;
   /**
-   * Called with the outcome of each delivery and each stored event that runs. If a handler takes longer than
-   * `handlerTimeoutMs` or runs after the response, `onOutcome` is called again with the handler's result. Errors that
-   * `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`.
+   * Called with the outcome of each delivery, and with the outcome of each stored event that runs. If a handler takes
+   * longer than `handlerTimeoutMs` or runs after the response, `onOutcome` is called again with the handler's result.
+   * Errors that `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`.
    *
    * @default none
    */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /**
-   * Layers around the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`, outermost first.
+   * Layers that wrap the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`. The first is outermost.
    *
    * @default none
    */
   readonly use?: readonly Layer[] | undefined;
   /** The maximum size of a body, in bytes. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
-  /** How long to wait for a body, in ms. @default 10_000 */
+  /** How long to wait for the body of a request, in ms. @default 10_000 */
   readonly bodyTimeoutMs?: number | undefined;
   /** How long to wait for the `secret` function, in ms. @default 10_000 */
   readonly secretTimeoutMs?: number | undefined;
   /**
-   * How long to wait for each call to the inbox, in ms. In a transaction, the limit applies to BEGIN and COMMIT
-   * separately. After that, the call fails with `ERR_INBOX_FAILED`. Without this limit, drivers wait for an unresponsive
-   * server until TCP gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, more than 30 s doesn't help,
-   * because the inbox closes a connection that has been silent for 30 s.
+   * How long each call to the inbox can take, in ms, before it fails with `ERR_INBOX_FAILED`. In a transaction, the limit
+   * applies to BEGIN and COMMIT separately. Without this limit, a driver would wait for an unresponsive server until TCP
+   * gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, a limit above 30 s has no effect, because the
+   * inbox closes a connection that has been silent for 30 s.
    *
    * @default 10_000
    */
   readonly inboxTimeoutMs?: number | undefined;
-  /** How long a claim is valid, in ms. Must be greater than `handlerTimeoutMs`. @default 60_000 */
+  /** How long a process can keep an event claimed, in ms. Must be greater than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * How long the response waits for a handler, in ms. With `answer: 'recorded'`, how long a handler may run before its
-   * attempt counts as failed. A handler that takes longer keeps its event claimed until it ends or `leaseMs` has passed, so
-   * no second run starts meanwhile. If the handler succeeds within the lease, the event is done.
+   * How long the response waits for a handler, in ms. With `answer: 'recorded'`, how long a handler can run before it is
+   * reported as failed. If a handler takes longer, its event stays claimed until the handler ends or `leaseMs` has passed,
+   * so no other run starts in that time. If the handler succeeds before `leaseMs` has passed, the event is done.
    *
    * @default 10_000
    */
@@ -123,34 +130,35 @@ export interface ReceiverOptions<Tx = undefined> {
   /** The number of failed attempts after which a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
   /**
-   * How long a handler can postpone an event with `RetryLater`, in ms since the event was first received, by the inbox's
-   * clock. After that, the event is dead-lettered with the reason. @default 259_200_000, which is 3 days
+   * How long a handler can postpone an event with `RetryLater`, in ms. The time starts when the event is first received,
+   * and is measured by the inbox's clock. After that, the event is dead-lettered with the handler's reason. @default
+   * 259_200_000, which is 3 days
    */
   readonly maxLaterMs?: number | undefined;
-  /** Time, timers and randomness, for tests. @default the platform's */
+  /** Replaces the clock, the timers and the random numbers in tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Transactional handlers need an inbox with transactions: without one, `ctx.tx` is undefined. */
+/** Requires an inbox with transactions if the handlers use `ctx.tx`, because without one `ctx.tx` is undefined. */
 export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
 
 /** Returns the ordering key of an event, or `undefined` or `null` if the event has none. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
-/** The signature header and its format, as in `verifySignature`. */
+/** The name of the signature header, and the format of its value, with the same options as for `verifySignature`. */
 export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
 
-/** The handlers by type, once the compiler has checked each against its own event. */
+/** The handlers by event type. The compiler has already checked each handler against its own type of event. */
 export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, unknown> | undefined };
 
-/** Options of `receiver.start`. */
+/** Options for `receiver.start`. */
 export interface StartOptions {
-  /** The time between two checks for due events, in ms, plus or minus 20 %. @default 1_000 */
+  /** The time between two checks for due events, in ms. It varies at random by up to 20 %. @default 1_000 */
   readonly intervalMs?: number | undefined;
-  /** Stops the checks for due events. To wait for running handlers, call `close()`. @default none: `close()` stops them */
+  /** Stops the checks for due events when aborted. To wait for running handlers, call `close()`. @default none */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -163,7 +171,7 @@ export type ReceiverSettings = ReturnType<typeof readReceiverOptions>;
 
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
-    // Checks only presence; `readSecret` checks the value.
+    // This rule checks only that a secret is given; `readSecret` checks its value.
     secret: required(rule('given: check the environment variable that it comes from', () => true)),
     handlers: required(rule('an object that maps event types to functions', isTable)),
     inbox: rule('an inbox, such as memoryInbox()', isInbox),
@@ -186,7 +194,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
     maxLaterMs: integer({ default: 3 * 86_400_000 }),
     runtime: RUNTIME,
   });
-  // Otherwise a second process could run the event while the first still runs it.
+  // Otherwise, a second process could run the event while the first process is still running it.
   if (read.leaseMs <= read.handlerTimeoutMs) {
     throw new ConfigError(
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be greater than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
@@ -197,7 +205,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const inbox: Inbox<unknown> = read.inbox ?? memoryOps(new EventStore(store));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
   if (read.answer === 'recorded' && !inbox.durable) {
-    // An event that got a 202 could be lost.
+    // Without a durable inbox, an event could be lost after its sender got a 202.
     throw new ConfigError(
       "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, mysqlInbox, redisInbox or durableObjectInbox.",
     );
@@ -221,14 +229,14 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   };
 }
 
-/** With a non-durable inbox, an event could take effect twice, because the queue delivers it again after a restart. */
+/** Without a durable inbox, an event could take effect twice, because the queue delivers it again after a restart. */
 export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }
 
-/** A listed type must have a handler: `undefined` comes from a misspelt import, and its events would be ignored. */
+/** Rejects a type whose handler is `undefined`, because a misspelt import would make the receiver ignore its events. */
 function readHandlers<Tx>(handlers: Handlers<Tx>, { synchronous }: Inbox<unknown>): HandlerTable {
   const rules = EVENT_TYPES.map((type) => {
     const isMissing = type in handlers && handlers[type] === undefined;
@@ -255,12 +263,12 @@ function isInbox(value: unknown): boolean {
   );
 }
 
-/** With other characters, every lookup of the header would fail. */
+/** With any other characters in the name, every lookup of the header would fail. */
 function isHeaderName(value: unknown): boolean {
   return typeof value === 'string' && /^[\w.-]+$/.test(value);
 }
 
-/** Whether a value is a plain object, and not a map, an array or a promise. */
+/** Returns whether a value is an object, but not a map, an array or a promise. */
 function isTable(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return !(Symbol.iterator in value) && !('then' in value);

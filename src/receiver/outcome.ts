@@ -1,4 +1,4 @@
-/** The outcomes of a delivery, and the one table that maps them to HTTP. */
+/** The outcomes of a delivery, and the table that maps them to HTTP responses. */
 import {
   type BusyError,
   ConfigError,
@@ -13,29 +13,32 @@ import {
 import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 
-/** How a delivery or a stored event ended. `receive`, `accept` and `handle` resolve to it; they never reject. */
+/**
+ * The result of a delivery, or of running a stored event. `receive`, `accept` and `handle` resolve to an outcome and never
+ * reject.
+ */
 export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
   /** The event, if the signature was valid and the body was an event. */
   readonly event?: UnknownEvent | undefined;
-  /** The index of the secret that matched the signature, starting at 0, if one did. */
+  /** The index of the secret that matched the signature, starting at 0; `undefined` if no secret matched. */
   readonly secretIndex?: number | undefined;
 };
 
 export type OutcomeResult = {
-  /** How long the handler ran, in ms. If it took longer than `handlerTimeoutMs`, this is the time until the response. */
+  /** How long the handler ran, in ms. If it exceeded `handlerTimeoutMs`, this is the time until the response. */
   readonly handlerMs?: number | undefined;
 } & (
   | {
       /**
        * - `handled`: the handler finished, and the inbox recorded that.
-       * - `duplicate`: the event was already done: handled, ignored, discarded or imported.
+       * - `duplicate`: the event was already done, because it had been handled, ignored, discarded or imported.
        * - `ignored`: the event is new, but this process has no handler for its type. The event is recorded as done.
-       * - `parked`: this release doesn't know the type, so the event is stored until you upgrade; or the event was parked
-       *   before, and this process has no handler for it.
-       * - `queued`: the event is durably enqueued, or durably stored to run later: after the response, in another process,
-       *   or at the time that its handler asked for (`RetryLater`).
+       * - `parked`: this release doesn't know the type, so the event is stored until you upgrade. This is also the outcome
+       *   if the event was parked earlier and this process has no handler for it.
+       * - `queued`: the event is durably enqueued, or durably stored to run later. It runs after the response, in another
+       *   process, or at the time that its handler requested with `RetryLater`.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
       /** The number of the attempt in which the handler ran, starting at 1. */
@@ -43,13 +46,13 @@ export type OutcomeResult = {
       readonly error?: undefined;
     }
   | {
-      /** The event was dead-lettered: by this delivery if `error` is set, otherwise earlier. */
+      /** The event is dead-lettered. If `error` is set, this attempt failed for good; otherwise, an earlier one did. */
       readonly kind: 'dead';
       readonly attempt?: number | undefined;
       readonly error?: HandlerError | PermanentError | EventError | BusyError | undefined;
     }
   | {
-      /** The request isn't authentic or isn't a delivery. A retry doesn't help. */
+      /** The request isn't authentic or isn't a delivery. A retry can't help. */
       readonly kind: 'rejected';
       readonly attempt?: undefined;
       readonly error: SignatureError | RequestError | EventError;
@@ -69,10 +72,10 @@ export type OutcomeResult = {
 /** The name of an outcome. */
 export type OutcomeKind = Outcome['kind'];
 
-/** The outcomes with a 2xx: the event took effect or is durably stored. */
+/** The outcomes that get a 2xx response, because the event took effect or is durably stored. */
 type SuccessKind = Exclude<OutcomeKind, 'rejected' | 'failed' | 'busy' | 'unavailable'>;
 
-/** The HTTP status of each success and each error code. 5xx asks for a retry; 4xx stops retries. */
+/** The HTTP status of each success and each error code. A 5xx asks the sender to retry, and a 4xx asks it not to. */
 const OUTCOMES = {
   handled: { kind: 'handled', status: 200 },
   duplicate: { kind: 'duplicate', status: 200 },
@@ -111,7 +114,7 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** Turns a thrown error into a result. It reads the code, because adapter and receiver may be in separate bundles. */
+/** Turns a thrown error into a result. It checks the error's code, not its class, because bundles may duplicate classes. */
 export function toFailure(thrown: unknown): OutcomeResult {
   const { code } = Object(thrown);
   const error =
@@ -121,7 +124,7 @@ export function toFailure(thrown: unknown): OutcomeResult {
   return { kind: OUTCOMES[error.code].kind, error } as OutcomeResult;
 }
 
-/** The number of deliveries per outcome. */
+/** The number of deliveries or events for each outcome. */
 export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
 
 export function emptyCounts(): Record<OutcomeKind, number> {
@@ -129,20 +132,20 @@ export function emptyCounts(): Record<OutcomeKind, number> {
   return Object.fromEntries(zeros);
 }
 
-/** The response to a delivery. An adapter writes it to its framework's response unchanged. */
+/** The response to a delivery. An adapter sends this response unchanged through its framework. */
 export interface WebhookResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** The default of `Retry-After`, in ms. */
+/** The default for the `Retry-After` header, in ms. */
 const RETRY_AFTER_MS = 5_000;
 
 /**
- * Creates the response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
- * `code`. It never contains a message, a stack, a payload or a secret. An unknown sender gets the same code as a signature
- * that doesn't match, so the response doesn't reveal which senders exist.
+ * Creates the response to a delivery. It is JSON that names the outcome, or `application/problem+json` (RFC 9457) with a
+ * stable `code` if the delivery failed. The response never contains a message, a stack, a payload or a secret. An unknown
+ * sender gets the same code as a sender whose signature doesn't match, so the response doesn't reveal which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';
@@ -160,7 +163,7 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
     headers: {
       'content-type': 'application/problem+json',
       ...(status === 405 && { allow: 'POST' }),
-      // The rest of the body stays unread.
+      // The connection cannot be reused, because the rest of the body stays unread.
       ...(code === 'ERR_BODY_TIMEOUT' && { connection: 'close' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },

@@ -1,4 +1,4 @@
-/** What the functions of one receiver share. */
+/** The objects that all functions of one receiver share. */
 import { ConfigError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import type { Slots } from '../flow/slots.js';
@@ -28,14 +28,14 @@ export interface ReceiverParts extends CoreParts {
   readonly flows: Flows;
 }
 
-/** How an authentic event is processed: after a delivery, by `accept`, or in this process. */
+/** The functions that process an authentic event: after a delivery, in `accept`, and in `handle`. */
 export interface Flows {
   readonly deliver: Dispatch;
   readonly accept: Dispatch;
   readonly handle: Dispatch;
 }
 
-/** The key of the parts of a receiver, a symbol that both module formats of this package share. */
+/** The property in which a receiver keeps its parts. Both module formats of this package share this symbol. */
 const PARTS = Symbol.for('stablehooks.parts');
 
 interface Holder {
@@ -43,8 +43,8 @@ interface Holder {
 }
 
 /**
- * Attaches the parts to a receiver. The receiver is frozen, because adapters call the parts directly and would never run a
- * replaced method.
+ * Attaches the parts to a receiver. The receiver is frozen, because adapters call the parts directly, so a method that
+ * someone replaced would never run.
  */
 export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));

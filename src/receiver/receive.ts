@@ -1,4 +1,4 @@
-/** One event through the receiver: a delivery from its untrusted request, or an event that is already authentic. */
+/** Processes either an untrusted request or an event that is already authentic. */
 import { readEvent, TEST_TYPE } from '../core/events.js';
 import { notify } from '../core/log.js';
 import { decodeSignature, matchSecret } from '../core/signature.js';
@@ -11,7 +11,7 @@ import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import type { Dispatch, Work } from './work.js';
 
-/** Receives one delivery. Never rejects. It calls `made` and starts to read the body synchronously. */
+/** Receives one delivery. Never rejects. Before it returns its promise, it calls `made` and starts to read the body. */
 export async function receive(made: () => ReceiverParts, request: WebhookRequest): Promise<Outcome> {
   let receiver: ReceiverParts;
   try {
@@ -39,7 +39,7 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
       if (event.type === TEST_TYPE) return { kind: 'ignored' };
       const { result, rest } = await flows.deliver({ event, origin: 'push', json, secretIndex });
       if (rest !== undefined) {
-        // Called on the request: platforms refuse a detached `waitUntil`.
+        // Called as a method of the request, because platforms refuse a `waitUntil` that is detached from its object.
         const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
         notify('waitUntil', keepAlive, { value: rest, logger: facts.logger });
       }
@@ -52,7 +52,7 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
   }
 }
 
-/** Checks everything that does not need the body, and returns the signature's MAC. */
+/** Checks everything about the request except its body, and returns the MAC from its signature header. */
 function check(
   { settings, inFlight, slots }: ReceiverParts,
   request: WebhookRequest,
@@ -60,22 +60,22 @@ function check(
 ): Uint8Array {
   if (settings.logger === undefined) facts.logger = request?.logger ?? console;
   inFlight.assertOpen();
-  // With a queue or `answer: 'recorded'` a delivery is stored, and needs no slot.
+  // With a queue or `answer: 'recorded'`, the receiver only stores the event at first, which needs no free slot.
   if (settings.queue === undefined && settings.answer === 'handled') slots?.assertFree();
   assertDelivery(request);
   return decodeSignature(request.header(settings.signature.header), settings.signature);
 }
 
 export interface RunOptions {
-  /** Called with work that continues after the outcome. */
+  /** Called with a promise for work that continues after the outcome is known. */
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
   /** The trace context of the job that brought the event. */
   readonly traceparent?: string | undefined;
-  /** Whether the redriver took the event. `close()` waits for the redriver, and another process may run the event first. */
+  /** Whether the redriver took the event. `close()` waits for the redriver, and other processes may run the event too. */
   readonly isTaken?: boolean;
 }
 
-/** Runs an event that is already authentic through a flow to its outcome. Never rejects. */
+/** Runs an authentic event with `dispatch`, and resolves to its outcome. Never rejects. */
 export async function runEvent(
   receiver: ReceiverParts,
   dispatch: Dispatch,

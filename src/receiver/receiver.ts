@@ -1,4 +1,4 @@
-/** The receiver: its public methods, and the one place that puts its parts together. */
+/** Creates receivers: declares their public methods, and puts their parts together. */
 import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import { notify } from '../core/log.js';
 import type { Inbox, Origin } from '../core/ports.js';
@@ -26,21 +26,24 @@ import { Store } from './store.js';
 import { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
-/** Options of {@link Receiver.accept} and {@link Receiver.handle}. */
+/** Options for {@link Receiver.accept} and {@link Receiver.handle}. */
 export interface AcceptOptions {
-  /** The event's JSON as it arrived, which is stored and enqueued unchanged. @default the event, serialized */
+  /** The event's JSON exactly as it arrived. It is stored and enqueued unchanged. @default the serialized event */
   readonly json?: string | undefined;
-  /** The trace context of the event, for example from its job, as a W3C `traceparent`. @default none */
+  /** The event's trace context, as a W3C `traceparent`, for example from the job that brought the event. @default none */
   readonly traceparent?: string | undefined;
-  /** Called with work that takes longer than `handlerTimeoutMs`, like `waitUntil` of a `WebhookRequest`. @default none */
+  /**
+   * Called with a promise for work that exceeds `handlerTimeoutMs`, like `WebhookRequest.waitUntil`.
+   * @default none
+   */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
 export interface Receiver {
   /**
-   * Accepts one untrusted HTTP request: verifies it, parses it, and continues like {@link Receiver.accept}.
-   * Adapters call it. It isn't a framework handler, so its type allows no additional arguments.
+   * Receives one untrusted HTTP request: verifies it, parses it, and continues like {@link Receiver.accept}. Adapters call
+   * this method. Its type allows no additional arguments, so the compiler rejects it as a framework's handler.
    */
   readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
   /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues like {@link Receiver.handle}. */
@@ -48,23 +51,24 @@ export interface Receiver {
   /** Claims an authentic event, runs its handler in this process, and marks the event done. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the due events of the inbox once: received events, failed events due for a retry, events with an expired
-   * lease, and parked events of types that this release knows. An event runs only if this process has a handler for its
-   * type, or a queue. {@link Receiver.start} and the catch-up poller call this method, and you can call it from a cron
-   * job.
+   * Runs the events in the inbox that are due now: received events, failed events that are due for a retry, events whose
+   * lease has expired, and parked events of types that this release knows. An event runs only if this process has a queue,
+   * or a handler for the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call
+   * it from a cron job.
    *
-   * It ends when nothing is due, and starts no more events after `leaseMs`. Without `waitUntil`, it waits for overdue
-   * handlers until they end, their leases expire, or the signal aborts.
+   * The call ends when no more events are due, and starts no more events after `leaseMs`. Without `waitUntil`, it also
+   * waits for overdue handlers until they end, their leases expire, or `signal` aborts.
    *
    * @returns the number of events per outcome.
    * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
-   * Tries your current handlers on stored events that are dead, failed or parked, in transactions that are rolled back.
-   * It claims and stores nothing, so you can then `requeue` the events that succeed. A step returns its stored result; a
-   * step without one doesn't run. Effects outside of `ctx.tx` and steps do happen, so check `ctx.isRehearsal` before
-   * them. Database sequences advance. Constraints that the database checks at COMMIT aren't tested.
+   * Runs your current handlers on stored events that are dead, failed or parked, and rolls back each transaction. A
+   * rehearsal claims and stores nothing, so you can then `requeue` the events that succeed. A step returns its stored
+   * result, and doesn't run if it has none. Effects outside `ctx.tx` and outside steps do happen, so check
+   * `ctx.isRehearsal` before them. Database sequences advance despite the rollback. Constraints that the database checks at
+   * COMMIT aren't tested.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the inbox has no transactions.
    * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
@@ -72,30 +76,36 @@ export interface Receiver {
   rehearse(options?: RehearseOptions): Promise<readonly Rehearsal[]>;
   /**
    * Calls {@link Receiver.redrive} now, at intervals, and whenever an event ends in this process while other events with
-   * the same ordering key may be waiting. It logs one line when the inbox becomes unreachable, and one when the inbox is
-   * reachable again. It keeps the process alive until `signal` aborts or you call `close()`.
+   * the same ordering key may be waiting. It logs one line when the inbox becomes unreachable, and another when the inbox
+   * is reachable again. It keeps the process alive until `signal` aborts or you call `close()`.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the receiver was already started or closed.
    */
   start(options?: StartOptions): void;
   /**
-   * Stops accepting deliveries: `receive`, `accept` and `handle` then resolve to `busy`, and redriving stops. Resolves
-   * when all verified deliveries and their handlers have ended, after `leaseMs` at the latest. It doesn't wait for bodies
-   * that are still arriving.
+   * Stops the receiver. From then on, `receive`, `accept` and `handle` resolve to `busy`, and no stored events are run. The
+   * promise resolves when all verified deliveries and their handlers have ended, or after `leaseMs`, whichever comes first.
+   * It doesn't wait for a request whose body is still arriving.
    */
   close(): Promise<void>;
   /** The inbox that this receiver uses. */
   readonly inbox: Inbox<unknown>;
 }
 
-/** Options of `receiver.redrive`. */
+/** Options for `receiver.redrive`. */
 export interface RedriveOptions {
-  /** Ends the redrive early. It still awaits running handlers, unless they have taken longer than `handlerTimeoutMs`. */
+  /**
+   * Once this aborts, `redrive` starts no more events, and waits only for handlers that have not exceeded
+   * `handlerTimeoutMs`.
+   */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each outcome, in addition to the receiver's own `onOutcome`. Its errors are logged and ignored. */
+  /**
+   * Called with each outcome, in addition to the receiver's own `onOutcome`. Errors that it throws are logged and ignored.
+   */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /**
-   * Called with a promise for handlers that take longer than `handlerTimeoutMs`; `redrive` doesn't await them.
+   * Called with a promise for handlers that take longer than `handlerTimeoutMs`. If you pass this function, `redrive`
+   * doesn't wait for such handlers.
    *
    * @default none
    */
@@ -103,9 +113,9 @@ export interface RedriveOptions {
 }
 
 /**
- * Creates a receiver, which verifies deliveries and runs your handler once for each event. Pass it to the adapter for
- * your framework, such as `toExpressHandler`. In production, it needs a durable `inbox`, and `start()` or a cron route
- * for retries.
+ * Creates a receiver, which verifies deliveries and runs your handler once for each event. Pass the receiver to the adapter
+ * for your framework, such as `toExpressHandler`. In production, a receiver needs a durable `inbox`. To have events
+ * retried, call `start()` or set up a cron route.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  *
@@ -190,7 +200,7 @@ async function redrive(
   if (rests.length === 0) return counts;
   const ended = Promise.all(rests);
   if (waitUntil !== undefined) notify('waitUntil', waitUntil, { value: ended, logger });
-  // A platform may stop the process when its cron job ends.
+  // Wait, because a platform may stop the process as soon as its cron job ends.
   else await orAborted(ended, signal);
   return counts;
 }
@@ -198,7 +208,7 @@ async function redrive(
 async function end({ settings, inFlight, redriver, tally }: ReceiverParts): Promise<void> {
   const { leaseMs, runtime, use, inbox } = settings;
   const idle = Promise.all([inFlight.close(), redriver.close()]).then(() => tally.write());
-  // An inbox that stopped answering must not keep the process alive.
+  // An inbox that no longer responds must not keep the process alive.
   await timeLimit(idle, leaseMs, () => undefined, runtime);
   for (const layer of use) layer.closed?.(inbox);
 }

@@ -1,4 +1,4 @@
-/** Runs due events: once, at intervals, and after a wake-up. */
+/** Runs due events on demand, at intervals, and whenever an event may have become due. */
 import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
@@ -17,7 +17,7 @@ const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
 
-/** How long synchronous inboxes and handlers may block the event loop, in ms. */
+/** How long synchronous inboxes and handlers can block the event loop before the redriver pauses, in ms. */
 const PAUSE_AFTER_MS = 50;
 
 interface RedriverParts {
@@ -40,13 +40,13 @@ type ReadEvent = Pick<Work, 'event' | 'json'>;
 export class Redriver {
   readonly #parts: RedriverParts;
   #intervalMs = INTERVAL_MS;
-  /** Stops the loop. Created when it begins, because Workers forbid an AbortController while a module loads. */
+  /** Stops the loop. Created when the loop begins, because Workers forbid an AbortController while a module loads. */
   #stopping: AbortController | undefined;
   #loop: Promise<void> | undefined;
   /** Overdue handlers that the loop started. */
   readonly #overdue = new Set<Promise<unknown>>();
   #wasStarted = false;
-  /** Whether it redrives at intervals. */
+  /** Whether the redriver runs due events at intervals. */
   #isStarted = false;
   #isWoken = false;
   #isFailing = false;
@@ -78,18 +78,18 @@ export class Redriver {
     this.wake();
   }
 
-  /** Redrives soon, because an event may be due. Without `start()`, only `answer: 'recorded'` promises this. */
+  /** Makes due events run soon. Without `start()`, this happens only with `answer: 'recorded'`. */
   wake(): void {
     const { inFlight, settings } = this.#parts;
     const { use, answer } = settings;
     this.#isWoken = true;
     this.#endPause?.();
     if (inFlight.isClosed || !(this.#isStarted || answer === 'recorded')) return;
-    // Outside of the delivery that wakes it.
+    // The loop runs outside the delivery that wakes it.
     this.#loop ??= runInside(use, 'detached', () => this.#run());
   }
 
-  /** Resolves when what a wake-up began has ended, after a lease at the latest. */
+  /** Without `start()`, waits until the work that a wake-up began has ended, but at most for `leaseMs`. */
   async idle(): Promise<void> {
     const { leaseMs, runtime } = this.#parts.settings;
     if (!this.#isBusy || this.#isStarted) return;
@@ -127,11 +127,11 @@ export class Redriver {
       await this.#pause(signal);
     }
     this.#loop = undefined;
-    // Something may have become due since the last query.
+    // An event may have become due since the last query.
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /** Redrives once. Logs the first of several failures in a row, and the first success after them. */
+  /** Runs due events once. Logs only the first of several failures in a row, and the first success after them. */
   async #tryOnce(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#parts;
     const onRest = (rest: Promise<unknown>) => {
@@ -156,7 +156,7 @@ export class Redriver {
   async #pause(signal: AbortSignal): Promise<void> {
     const { runtime } = this.#parts.settings;
     if (signal.aborted) return;
-    // Processes that start together must not keep polling at the same time.
+    // The random part keeps processes that start together from polling at the same time.
     const waitMs = this.#intervalMs * (0.8 + runtime.random() * 0.4);
     await new Promise<void>((resolve) => {
       const timer = this.#isStarted
@@ -171,12 +171,12 @@ export class Redriver {
   }
 
   /**
-   * Runs due events until none is left, or until a lease has elapsed and taken events are due again. Resolves to whether
-   * more may be due.
+   * Runs due events until none is left, but at most for `leaseMs`, because the events that it took are due again after
+   * that. Resolves to whether more events may be due.
    */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
-    // Taken events are not due in other processes for the length of a lease, so `close()` waits for them.
+    // Other processes do not run the taken events until a lease has elapsed, so `close()` waits for them.
     return this.#parts.inFlight.track(this.#runDue(options));
   }
 
@@ -190,17 +190,17 @@ export class Redriver {
     const start = ({ event, json }: ReadEvent) => {
       const end = runOne({ event, json, origin: 'redrive', signal }, onRest).then((outcome) => {
         running.delete(end);
-        // It waits for another event of its key, whose end makes it due again.
+        // An event with a busy key becomes due again when the running event with the same key ends.
         if (outcome.error?.code !== 'ERR_KEY_BUSY') onOutcome?.(outcome);
       });
       running.add(end);
     };
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
-        // Querying the inbox after each event would take most of the time.
+        // If the inbox were queried after each event, the queries would take most of the time.
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
         const due = room === 0 ? [] : await store.takeDue(room);
-        // Of the events of one key, the first to be claimed runs first.
+        // Among events with the same key, the one that is claimed first runs first, so start with the oldest.
         const events = store.read(due).toSorted((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
         for (const each of events) start(each);
         if (due.length > 0) {
@@ -210,7 +210,7 @@ export class Redriver {
           }
           continue;
         }
-        // Nothing was awaited since the free slots were counted, so no release can be missed.
+        // Nothing was awaited after the free slots were counted, so no slot can have become free unnoticed.
         if (running.size > 0) await Promise.race(running);
         else if (room === 0) await slots?.freed(signal);
         else return false;
@@ -221,10 +221,10 @@ export class Redriver {
     }
   }
 
-  /** Warns once if an event waits for its retry and, as far as this process and the inbox know, nothing redrives it. */
+  /** Warns once if an event must run later, but neither this process nor a poller is known to run due events. */
   warnIfIdle({ event: { id }, origin }: Work): void {
     const { store, settings, logger } = this.#parts;
-    // The receiver in front of a queue redrives for its workers.
+    // A worker need not redrive, because the receiver that enqueues the events does.
     if (origin === 'queue') return;
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;
     this.#hasWarned = true;

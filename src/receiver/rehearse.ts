@@ -1,4 +1,4 @@
-/** Runs the handlers of this release over stored events in transactions that are rolled back. */
+/** Runs this release's handlers on stored events, in transactions that are rolled back. */
 import { isPromise } from '../core/awaitable.js';
 import { ConfigError, orUnavailable, PermanentError, StablehooksError } from '../core/errors.js';
 import { EVENT_TYPES, type EventType, encodeEvent, isKnownEvent, type WebhookEvent } from '../core/events.js';
@@ -16,15 +16,15 @@ const STATES = ['dead', 'failed', 'parked'] as const;
 export interface RehearseOptions {
   /** @default ['dead', 'failed', 'parked'] */
   readonly states?: readonly (typeof STATES)[number][] | undefined;
-  /** @default all types with a handler */
+  /** @default all types that have a handler */
   readonly types?: readonly EventType[] | undefined;
-  /** A substring of the last error. @default any */
+  /** Only events whose last error contains this text are rehearsed. @default all events */
   readonly error?: string | undefined;
-  /** How many events to rehearse per state and type, oldest first. At most 10,000. @default 100 */
+  /** How many events to rehearse per state and type, starting with the oldest. The maximum is 10,000. @default 100 */
   readonly limit?: number | undefined;
 }
 
-/** What the handler did with one event. Plain data. */
+/** The result of rehearsing one event. It is plain data. */
 export interface Rehearsal {
   readonly id: string;
   readonly type: string;
@@ -32,13 +32,14 @@ export interface Rehearsal {
   /**
    * - `succeeds`: the handler returned.
    * - `fails`: the handler threw an error, or took longer than `handlerTimeoutMs`.
-   * - `steps`: the handler called a step that has no stored result. A rehearsal doesn't run it, so later code isn't tested.
+   * - `steps`: the handler called a step that has no stored result. A rehearsal doesn't run such a step, so the code after
+   *   the step isn't tested.
    * - `later`: the handler threw `RetryLater`.
    */
   readonly verdict: 'succeeds' | 'fails' | 'steps' | 'later';
-  /** The name of the step that did not run; `null` for other verdicts. */
+  /** The name of the step that did not run; `null` unless the verdict is `steps`. */
   readonly step: string | null;
-  /** The code and the message of the error; `null` if there was none. */
+  /** The code and the message of the error; `null` if there was no error. */
   readonly error: string | null;
 }
 
@@ -100,7 +101,7 @@ async function rehearseOne(
     const verdict = fault.code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
     found = { verdict, step: null, error: toLastError(fault) };
   };
-  // Before the transaction, which may have the only connection.
+  // Read before the transaction begins, because the transaction may take the only connection.
   const stored = await inbox.steps(id);
   const controller = new AbortController();
   const runStep = async (name: string) => {
@@ -111,7 +112,7 @@ async function rehearseOne(
   };
   const step = (name: string) => {
     const ended = runStep(name);
-    // The handler need not await it.
+    // If the handler does not await the promise, a rejection must not crash the process.
     ended.catch(() => undefined);
     return ended;
   };
@@ -150,7 +151,7 @@ async function rehearseOne(
     await orUnavailable('ERR_INBOX_FAILED', () => inbox.rehearse(effect, { leaseMs }));
   } catch (error) {
     if (error !== ENDED && !isHandlerFault(error)) throw error;
-    // The handler ended its transaction, or returned a promise in one that is synchronous.
+    // Either the handler ended its transaction, or it returned a promise in a synchronous transaction.
     if (error !== ENDED) fail(error);
   }
   // The database did not begin the transaction, so the handler did not run.

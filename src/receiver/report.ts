@@ -1,4 +1,4 @@
-/** Turns results and errors into outcomes, logs them and calls the observer. */
+/** Turns results and errors into outcomes, logs the outcomes, and passes them to `onOutcome`. */
 import { describeThrown, messageOf } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
@@ -6,13 +6,13 @@ import type { Logger, Origin } from '../core/ports.js';
 import { type Conclude, type Layer, wrap } from './layers.js';
 import { type Outcome, type OutcomeResult, toFailure } from './outcome.js';
 
-/** What is known about a delivery or a stored event. A delivery adds its event and `secretIndex` once they are known. */
+/** What is known about a delivery or a stored event. A delivery's event and `secretIndex` are added once they are known. */
 export interface OpenFacts {
   readonly origin: Origin;
   event?: UnknownEvent | undefined;
   secretIndex?: number | undefined;
   logger: Logger;
-  /** Whether another process may run the event first, as when several redrive. That is not worth a line. */
+  /** Whether several processes may redrive the event. If so, it is not logged when another process runs the event first. */
   readonly isContended?: boolean;
 }
 
@@ -46,7 +46,7 @@ export class Report {
 
   #publish(facts: OpenFacts, { kind, attempt, handlerMs, error }: OutcomeResult): Outcome {
     const { origin, event, secretIndex, logger, isContended = false } = facts;
-    // Frozen, because the response is made from it after the observer has seen it.
+    // Frozen, because the response is created from this object after `onOutcome` has received it.
     const outcome = Object.freeze({
       ...{ kind, origin, event, secretIndex, attempt, handlerMs, error },
     }) as Outcome;
@@ -58,11 +58,11 @@ export class Report {
 }
 
 /**
- * Logs an outcome that has an error: one line that includes the fix. Every receiver does this with its `logger`.
- * No line contains a payload, a secret, a token or a signature. An error that a handler throws is logged with its message
- * and stack.
+ * Logs an outcome that has an error. The line says what failed and how to fix it. Every receiver calls this function with
+ * its own `logger`. No line contains a payload, a secret, a token or a signature. If a handler throws an error, the error's
+ * message and stack are logged.
  *
- * @param logger - receives one string per line. @default console
+ * @param logger - receives each line as a string. @default console
  */
 export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logger = console): void {
   if (error === undefined) return;

@@ -1,8 +1,8 @@
-/** The checks of a request before its body is read. */
+/** Checks a request before its body is read. */
 import { StablehooksError } from '../core/errors.js';
 import type { WebhookRequest } from './request.js';
 
-/** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. */
+/** The content codings of HTTP that compress the body, with their aliases (RFC 9110, section 8.4.1, and its registry). */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
 
 /** @throws {StablehooksError} `ERR_METHOD_NOT_ALLOWED`, `ERR_BODY_ENCODED` */

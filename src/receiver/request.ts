@@ -1,33 +1,34 @@
 import type { Logger } from '../core/ports.js';
 
-/** One HTTP request as an adapter passes it to the receiver. */
+/** An HTTP request in the form in which an adapter passes it to the receiver. */
 export interface WebhookRequest {
   readonly method: string;
   /**
-   * The requested path and query, including any prefix under which the receiver is mounted, or the absolute URL. The
+   * The path and query of the request, or its absolute URL. Include any prefix under which the receiver is mounted. The
    * `secret` function receives the path and the query.
    *
    * @default ''
    */
   readonly url?: string | undefined;
-  /** Returns the value of a header, with multiple values joined by commas. The name is case-insensitive. */
+  /** Returns the value of a header. Multiple values are joined by commas. The name is case-insensitive. */
   header(name: string): string | null | undefined;
   /**
-   * Reads the exact bytes of the body, at most `maxBytes`. `receive` calls it at most once, synchronously, after checking
-   * the headers.
+   * Reads the exact bytes of the body, up to `maxBytes`. `receive` calls this method at most once, after it has checked the
+   * headers, and before it returns its promise.
    *
-   * Throws or rejects with a `StablehooksError`: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE` or `ERR_BODY_UNAVAILABLE`.
+   * Throws or rejects with a `StablehooksError` whose code is `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE` or
+   * `ERR_BODY_UNAVAILABLE`.
    */
   body(maxBytes: number): Uint8Array | Promise<Uint8Array>;
   /**
-   * Called when the body takes longer than `bodyTimeoutMs`. Stops reading, and frees the bytes that were read. It may throw
-   * a more specific error than `ERR_BODY_TIMEOUT`.
+   * Stops reading, and frees the bytes that were read. `receive` calls this method when the body takes longer than
+   * `bodyTimeoutMs`. The method can throw an error that is more specific than `ERR_BODY_TIMEOUT`.
    */
   cancelBody?(): void;
   /**
-   * Called with work that continues after the response: a handler with `answer: 'recorded'`, or a handler that takes
-   * longer than `handlerTimeoutMs`. It must keep the invocation alive until the promise resolves, after `leaseMs` at the
-   * latest. The promise never rejects. Leave this out if the process keeps running anyway.
+   * Called with a promise for work that continues after the response: a handler with `answer: 'recorded'`, or a handler
+   * that takes longer than `handlerTimeoutMs`. This function must keep the process alive until the promise resolves, which
+   * takes at most `leaseMs`. The promise never rejects. Omit this function if the process keeps running anyway.
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /** The framework's logger for this request. The receiver's own `logger` takes precedence. @default console */

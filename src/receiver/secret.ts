@@ -1,4 +1,4 @@
-/** The `secret` option of a receiver: fixed secrets, or a function of the request. */
+/** The `secret` option of a receiver: fixed secrets, or a function that selects the secrets for a request. */
 import { isPromise } from '../core/awaitable.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
 import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../core/signature.js';
@@ -6,19 +6,20 @@ import type { WebhookRequest } from './request.js';
 
 /**
  * The unverified request that a `secret` function receives. Anyone could have sent it, so use it only to select the secret
- * that must match.
+ * with which the signature must match.
  */
 export interface SecretRequest {
   /**
-   * The requested path, including any prefix under which the receiver is mounted. It isn't decoded. `''` if the adapter
-   * doesn't provide it.
+   * The requested path, including any prefix under which the receiver is mounted. It isn't decoded, and it is `''` if the
+   * adapter doesn't provide it.
    */
   readonly path: string;
   /** The decoded query parameters. */
   readonly query: URLSearchParams;
   readonly headers: {
     /**
-     * Returns the value of a header, with multiple values joined by commas, or `null`. The name is case-insensitive.
+     * Returns the value of a header, or `null` if there is none. Multiple values are joined by commas. The name is
+     * case-insensitive.
      */
     get(name: string): string | null;
   };
@@ -27,10 +28,10 @@ export interface SecretRequest {
 /** Fixed secrets, or a function that is called for each delivery before the delivery is verified. */
 export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 
-/** Fixed secrets, or the function that returns the secrets of a request. */
+/** Fixed secrets, or a function that finds the secrets for a request. */
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
-/** Copies fixed secrets. A function gets at most `timeoutMs`, because any sender can make the receiver call it. */
+/** Copies fixed secrets, or limits a function to `timeoutMs`, because anyone can make the receiver call the function. */
 export function readSecret(
   secret: ReceiverSecret,
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },
@@ -47,7 +48,7 @@ export function readSecret(
 }
 
 function toSecretRequest(request: WebhookRequest): SecretRequest {
-  // Some platforms pass an absolute URL. A fragment (#) is never sent.
+  // Some platforms pass an absolute URL. Clients never send the fragment (#).
   const [target = ''] = (request.url ?? '').replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '').split('#', 1);
   const end = target.indexOf('?');
   return Object.freeze({

@@ -1,15 +1,15 @@
-/** A receiver, or a function that creates one, as adapters and pollers accept it. */
+/** Lets adapters and pollers accept either a receiver or a function that creates one. */
 import { ConfigError } from '../core/errors.js';
 import { partsOf, type ReceiverParts } from './parts.js';
 import type { Receiver } from './receiver.js';
 
 /**
- * A receiver, or a function that creates one on first use. With a function, a build such as `next build` needs neither
- * secrets nor connections.
+ * A receiver, or a function that creates one on first use. If you pass a function, a build such as `next build` needs
+ * neither secrets nor connections.
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/** Calls a function on first use, and keeps its receiver. If the call fails, the next use repeats it. */
+/** Returns a function that returns the receiver, and creates it on first use. If that fails, the next use tries again. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (typeof source !== 'function') {
     partsOf(where, source);
@@ -22,7 +22,7 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
   };
 }
 
-/** Like {@link toReceiver}, for the adapters, which call `receive`. */
+/** Like {@link toReceiver}, but returns the receiver's parts, because adapters pass them to `receive`. */
 export function toParts(where: string, source: ReceiverSource): () => ReceiverParts {
   const receiver = toReceiver(where, source);
   return () => partsOf(where, receiver());

@@ -1,4 +1,4 @@
-/** The steps of one run of a handler: effects whose results the inbox keeps. */
+/** Runs the steps of a handler. A step is an effect whose result the inbox stores. */
 import { ConfigError, PermanentError, StablehooksError } from '../core/errors.js';
 import { isName } from '../core/events.js';
 import { oneOf, readOptions } from '../core/options.js';
@@ -10,7 +10,7 @@ import { leaseLost } from './store.js';
 
 const MAX_RESULT_LENGTH = 65_536;
 
-/** Why a handler has failed, even if it caught the error. */
+/** An error in a step that makes the handler fail, even if the handler caught the error. */
 interface StepFailure {
   readonly error: unknown;
 }
@@ -25,7 +25,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   const open = new Set<Promise<unknown>>();
   let state: 'running' | 'ending' | 'ended' = 'running';
   let failure: StepFailure | undefined;
-  /** Steps that failed while the handler ran. The handler may have caught their errors. */
+  /** Steps that failed while the handler was running. The handler may have caught their errors. */
   const rejected: (StepFailure & { readonly step: StepPromise })[] = [];
 
   function run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
@@ -39,7 +39,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     return step;
   }
 
-  /** Resolves when all steps have ended, with the reason if one of them fails the handler. */
+  /** Resolves when all steps have ended. Resolves to the error if a step makes the handler fail. */
   async function end(): Promise<StepFailure | undefined> {
     state = 'ending';
     while (open.size > 0) await Promise.allSettled(open);
@@ -70,7 +70,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     const save = (result: string | null | undefined) => store.saveStep(lease, name, result);
     const isGuarded = onInterrupted === 'fail';
     if (isGuarded) await save(null);
-    // If another process may have run the step meanwhile, a frozen process reads the stored results again.
+    // If this process was frozen until its lease expired, another process may have run the step in the meantime.
     if (msSince(askedAt, runtime) >= leaseMs) throw leaseLost(lease);
     let value: unknown;
     try {
@@ -87,7 +87,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
       if (!isGuarded) await save(null);
       throw unknownEffect(
         name,
-        `returned a result that is not JSON of at most ${MAX_RESULT_LENGTH} characters`,
+        `returned a result that is not JSON or is longer than ${MAX_RESULT_LENGTH} characters`,
       );
     }
     await save(result);
@@ -97,17 +97,17 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   return { run, end };
 }
 
-/** Records whether the handler awaits it, because the failure of a step that is not awaited would go unnoticed. */
+/** Records whether the handler awaits the step. Otherwise, the failure of a step that is not awaited would go unnoticed. */
 class StepPromise extends Promise<unknown> {
   isAwaited = false;
-  /** The same promise, for internal waits. */
+  /** Settles as this promise does. Awaiting it does not mark the step as awaited. */
   readonly settled = super.then();
 
   static override get [Symbol.species]() {
     return Promise;
   }
 
-  // `await`, `Promise.all` and `catch` call it.
+  // `await`, `Promise.all` and `catch` call this method.
   override then: Promise<unknown>['then'] = (onFulfilled, onRejected) => {
     this.isAwaited = true;
     return super.then(onFulfilled, onRejected);
@@ -125,14 +125,14 @@ function toResult(value: unknown): string | null {
   }
 }
 
-/** The value as every attempt receives it. */
+/** Returns a step's value in the form in which every attempt receives it. */
 function toValue(result: string): unknown {
   return result === '' ? undefined : JSON.parse(result);
 }
 
 const NO_RESULT = 'began but recorded no result';
 
-/** It dead-letters the event even if the handler catches it. */
+/** An error that dead-letters the event even if the handler catches it. */
 class UnknownEffect extends PermanentError {}
 
 function unknownEffect(name: string, why: string, options?: ErrorOptions): PermanentError {

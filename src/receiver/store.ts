@@ -1,4 +1,4 @@
-/** The receiver's only caller of the inbox: errors and timeouts become `ERR_INBOX_FAILED`. */
+/** Calls the inbox for the receiver, and turns errors and timeouts into `ERR_INBOX_FAILED`. */
 import { type Awaitable, deferred, isPromise } from '../core/awaitable.js';
 import { type BusyError, ConfigError, orUnavailable, StablehooksError } from '../core/errors.js';
 import { decodeEvent, encodeEvent, isKnownEvent, type UnknownEvent } from '../core/events.js';
@@ -20,7 +20,7 @@ import type { Tally } from './tally.js';
 import type { Work } from './work.js';
 
 type RecordOptions = StoreOptions & {
-  /** When events that this process dispatches are due, in ms from now. */
+  /** After how many ms the events that this process runs or enqueues become due. */
   readonly dueInMs: number;
 };
 
@@ -29,7 +29,7 @@ interface StoreSettings
     ReceiverSettings,
     'inbox' | 'leaseMs' | 'maxAttempts' | 'answer' | 'inboxTimeoutMs' | 'runtime' | 'onUnknown'
   > {
-  /** Returns the ordering key of an event. @default events have no keys */
+  /** Returns the ordering key of an event. @default no event has a key */
   readonly keyOf: ((event: UnknownEvent) => string | undefined) | undefined;
   readonly logger: Logger;
   readonly tally: Tally;
@@ -42,7 +42,7 @@ export class Store {
   readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
-  /** The ids of the events that were named because they cannot be read. */
+  /** The ids of unreadable events that have already been logged. */
   readonly #unreadable = new Set<string>();
   #isChecked = false;
 
@@ -55,13 +55,16 @@ export class Store {
 
   async claim({ event, origin, json }: Work): Promise<Claim> {
     if (!this.#isChecked) this.#checkDurability();
-    // An inbox that is not durable leaves retries to the sender, so a failed event may run before its retry time.
+    // With a non-durable inbox, only the sender retries events, so a failed event can run before its retry time.
     const { leaseMs, keyOf } = this.#settings;
     const options = { leaseMs, origin, json, early: !this.durable, key: keyOf?.(event) };
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
-  /** The lease of a first attempt; `undefined` for an event that may be stored or has a key, or whose only attempt must count. */
+  /**
+   * Returns the lease for a first attempt that runs without a claim. Returns `undefined` if the event may already be
+   * stored, if it has a key, or if only one attempt is allowed and must therefore be counted.
+   */
   firstLease({ event, origin, json = encodeEvent(event) }: Work): Lease | undefined {
     const { answer, leaseMs, maxAttempts, keyOf } = this.#settings;
     if (origin !== 'push' || answer !== 'handled' || maxAttempts === 1 || keyOf?.(event) !== undefined)
@@ -91,17 +94,17 @@ export class Store {
     if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
 
-  /** The begin and the commit have at most `inboxTimeoutMs` each. Between them the effect runs, under its own time limit. */
+  /** Runs `effect` in a transaction. BEGIN and COMMIT can take up to `inboxTimeoutMs` each, not counting `effect`. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     const begin = (run: typeof effect) =>
       orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
-    // A synchronous transaction cannot be timed.
+    // A synchronous transaction cannot be interrupted, so it has no time limit.
     if (this.#inbox.synchronous) return begin(effect);
     let isAbandoned = false;
     let running: Awaitable<void> | undefined;
     const begun = deferred();
     const run = (tx: unknown) => {
-      // The delivery is answered: a late begin must roll back.
+      // The response has already been sent, so a transaction that begins too late must be rolled back.
       if (isAbandoned) throw this.#silent();
       begun.resolve();
       running = effect(tx);
@@ -114,12 +117,12 @@ export class Store {
       isAbandoned = true;
       throw error;
     }
-    // If the connection fails, the handler continues.
+    // Wait for the handler, because it continues even if the connection fails.
     await Promise.allSettled([running]);
     return this.#inTime(committed);
   }
 
-  /** Calls the inbox. Answers after `inboxTimeoutMs` are ignored. */
+  /** Calls the inbox, and rejects if it does not respond within `inboxTimeoutMs`. */
   async ask<Value>(call: () => Awaitable<Value>): Promise<Value> {
     const answer = orUnavailable(INBOX, call);
     return isPromise(answer) ? this.#inTime(answer) : answer;
@@ -145,7 +148,7 @@ export class Store {
     return this.ask(() => this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }));
   }
 
-  /** The stored events that can be read. Each unreadable event is logged once. */
+  /** Decodes the stored events that can be read. Each event that cannot be read is logged once. */
   read(stored: readonly StoredEvent[]): Pick<Work, 'event' | 'json'>[] {
     return stored.flatMap(({ id, json }) => {
       const event = decodeEvent(id, json);
@@ -156,13 +159,13 @@ export class Store {
     });
   }
 
-  /** Records an event without running it; it is due in `dueInMs`. */
+  /** Records an event without running it. The event becomes due after `dueInMs`. */
   async recordOne(work: Work, dueInMs: number): Promise<RecordResult | undefined> {
     const [result] = await this.record([work.event], { ...toStoreOptions(work), dueInMs });
     return result;
   }
 
-  /** Records an event without a handler in this process. */
+  /** Records an event for which this process has no handler. */
   async ignoreOne(work: Work): Promise<RecordResult | undefined> {
     const [result] = await this.ask(() => this.#inbox.ignore([work.event], toStoreOptions(work)));
     if (result === 'new') this.#settings.tally.ignored(work.event.type);
@@ -173,7 +176,7 @@ export class Store {
     return this.#settings.dispatched.includes(type);
   }
 
-  /** Records events: those that this process dispatches as due, other known types as ignored, unknown types as parked. */
+  /** Records events. They become due if this process runs or enqueues their type; otherwise they are ignored or parked. */
   async record(
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
@@ -211,7 +214,7 @@ export class Store {
   #checkDurability(): void {
     this.#isChecked = true;
     const { inbox, logger } = this.#settings;
-    // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
+    // Read from globalThis, because bundlers for edge runtimes warn about code that uses `process` directly.
     const { process } = globalThis;
     const isProduction = process?.env?.['NODE_ENV'] === 'production';
     if (isProduction) warnNotDurable(inbox, { where: 'NODE_ENV is production', logger });
@@ -243,16 +246,19 @@ export function leaseLost(
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Warns, once per inbox, that the inbox isn't durable, and says how to fix that. */
+/** Warns once per inbox that the inbox isn't durable, and names the inboxes that are. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
-  { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
+  {
+    where,
+    logger,
+  }: { /** Why that matters, such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
 ): void {
   if (inbox.durable || warned.has(inbox)) return;
   warned.add(inbox);
   log(
     logger,
     'warn',
-    `the inbox is not durable, but ${where}. On restart, it forgets which events were handled, and processes do not share a memory inbox, so events may take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
+    `the inbox is not durable, but ${where}. After a restart, the inbox no longer knows which events were handled. If it is a memory inbox, other processes cannot use it either. Events could therefore take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }

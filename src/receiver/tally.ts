@@ -1,4 +1,4 @@
-/** Counts refused deliveries and ignored events in memory, and adds them to a note of the inbox, which `health` reads. */
+/** Counts refused deliveries and ignored events in memory, and adds the counts to a note in the inbox for `health`. */
 
 import type { UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
@@ -11,36 +11,36 @@ import type { WebhookRequest } from './request.js';
 
 export const TALLY_NOTE = 'tally';
 
-/** The minimum time between two writes of a process, in ms. */
+/** The minimum time between two writes by one process, in ms. */
 const WRITE_MS = 10_000;
 
 export const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** A number by `<when its hour or day began, epoch ms> <code or type>`. */
+/** Counts by key: `<start of the hour or day, in epoch ms> <error code or event type>`. */
 type Counts = Readonly<Record<string, number>>;
 
-/** The combined counts of an inbox's processes. Times are epoch ms by their clocks. */
+/** The counts from all processes that share an inbox. Times are in epoch ms, by the clocks of those processes. */
 export interface TallyNote {
-  /** Refused deliveries of this hour and the last one, by hour and error code. */
+  /** How many deliveries were refused in this hour and the previous hour, by hour and error code. */
   readonly refused: Counts;
-  /** When the last 5 deliveries were refused, oldest first. */
+  /** When the last 5 deliveries with a well-formed signature were refused, oldest first. */
   readonly refusedAt: readonly number[];
-  /** When a process that had refused deliveries accepted one again. */
+  /** When a process last accepted a delivery after it had refused one. */
   readonly genuineAt: number;
-  /** New events without a handler of this day and the last one, by day and type. */
+  /** How many new events had no handler on this day and the previous day, by day and type. */
   readonly ignored: Counts;
 }
 
 export const EMPTY_TALLY: TallyNote = { refused: {}, refusedAt: [], genuineAt: 0, ignored: {} };
 
-/** After this many refused deliveries without an accepted one, push counts as broken. */
+/** If this many deliveries are refused and none is accepted, push counts as broken. */
 export const MANY = 5;
 
-/** These events are stored, or the process ends: other checks judge them. */
+/** These errors do not count as refusals, for example because the event is stored or the process is stopping. */
 const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
 
-/** The types and ids that were logged, because a process may create many receivers. */
+/** The types that each logger has logged. All receivers share this map, because a process may create many receivers. */
 const NAMED = new WeakMap<Logger, Set<string>>();
 
 interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {
@@ -50,10 +50,10 @@ interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'si
 export class Tally {
   readonly #settings: TallySettings;
   #counted: TallyNote = EMPTY_TALLY;
-  /** Whether a delivery was refused since the last accepted one. */
+  /** Whether a delivery has been refused since the last delivery was accepted. */
   #hasRefused = false;
   #timer: unknown;
-  /** When a duplicate of a type is looked up again. */
+  /** For each type, the earliest time at which a duplicate is looked up again. */
   readonly #lookAt = new Map<string, number>();
   #writtenAt = Number.NEGATIVE_INFINITY;
 
@@ -61,10 +61,10 @@ export class Tally {
     this.#settings = settings;
   }
 
-  /** Counts a refused delivery, and the first accepted one after it. A malformed signature does not show that push is broken. */
+  /** Counts a refused delivery, and the first delivery that is accepted after it. */
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
-    // It sends deliveries that must be refused.
+    // `stablehooks doctor` sends deliveries that must be refused.
     if (headerOf(request, 'user-agent') === 'stablehooks-doctor') return;
     const isSigned = error !== undefined && !STORED.test(error.code) && this.#isSigned(request);
     if (error !== undefined && !isSigned && error.code !== 'ERR_SIGNATURE_MALFORMED') return;
@@ -78,17 +78,17 @@ export class Tally {
       });
   }
 
-  /** Counts a new event that ended without a handler, and logs the first one of its type. */
+  /** Counts a new event that was ignored because it has no handler, and logs the first such event of each type. */
   ignored(type: string): void {
     const { runtime, logger } = this.#settings;
     const now = runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
     if (!isNews(logger, type)) return;
-    const line = `this process has no handler for ${type}, so it ignores these events. Add a handler, even one that does nothing. If another process should run them, use \`stablehooks inbox requeue --ignored\`.`;
+    const line = `this process has no handler for ${type}, so it ignores events of this type. Add a handler, even one that does nothing. If another process should run the ignored events, use \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'warn', line);
   }
 
-  /** Logs, once per type, that an event was ignored and is done, although this process has a handler for the type. */
+  /** Logs, once per type, that another process ignored an event although this process has a handler for its type. */
   async duplicate({ id, type }: UnknownEvent): Promise<void> {
     const { inbox, logger, runtime } = this.#settings;
     const now = runtime.elapsed();
@@ -104,7 +104,7 @@ export class Tally {
     log(logger, 'error', line);
   }
 
-  /** Bots send no signature. */
+  /** Whether the request has a well-formed signature. Bots do not send one. */
   #isSigned(request: WebhookRequest): boolean {
     const { signature } = this.#settings;
     try {
@@ -134,7 +134,7 @@ export class Tally {
     this.#writtenAt = now;
     const holder = runtime.uuid();
     try {
-      // Another process writes it now.
+      // Another process is writing the note now.
       if (!(await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: WRITE_MS }))) return this.#add(counted);
       const note = JSON.stringify(sum(await readTally(inbox), counted, now));
       if (!(await inbox.writeNote(TALLY_NOTE, note, { holder }))) this.#add(counted);
@@ -145,14 +145,14 @@ export class Tally {
   }
 }
 
-/** Whether this has not been logged yet. */
+/** Returns whether `what` has not been logged yet, and remembers it as logged. */
 function isNews(logger: Logger, what: string): boolean {
   const named = NAMED.get(logger) ?? new Set();
   NAMED.set(logger, named);
   return named.size < named.add(what).size;
 }
 
-/** A refused request may have no readable headers. */
+/** Returns `undefined` if the headers of a refused request cannot be read. */
 function headerOf(request: WebhookRequest, name: string): string | null | undefined {
   try {
     return request.header(name);

@@ -7,9 +7,9 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  * Validates the payload before the handler runs, and passes the schema's output to the handler.
  *
  * @param schema - a Standard Schema, for example from zod, valibot or arktype.
- * @returns a handler. If the payload doesn't match, it fails with `ERR_PAYLOAD_INVALID`, and the event runs again later,
- * so you can correct the schema. The error names only fields that the schema declares, and contains no values of the
- * payload.
+ * @returns a handler that fails with `ERR_PAYLOAD_INVALID` if the payload doesn't match. The event then runs again later,
+ * so you have time to correct the schema. The error names only fields that the schema declares, and contains no values from
+ * the payload.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `schema` is not a Standard Schema, or `handler` is not a function.
  *
  * @example
@@ -25,7 +25,7 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
 ): Handler<Type, Tx> {
   if (typeof Object(schema)['~standard']?.validate !== 'function' || typeof handler !== 'function') {
     throw new ConfigError(
-      'withPayload: pass a Standard Schema, such as one of zod, valibot or arktype, and a handler. Check their imports.',
+      'withPayload: pass a Standard Schema (for example from zod, valibot or arktype) and a handler. Check the imports of both.',
     );
   }
   let declared: Declared | undefined;
@@ -43,10 +43,10 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   return wrapping(handler, checked as Handler<Type, Tx>);
 }
 
-/** Whether a name comes from the schema rather than from the payload. */
+/** Returns whether a name comes from the schema and not from the payload. */
 type Declared = (name: string) => boolean;
 
-/** A field is the path of an issue, with `*` for each key that may come from the payload. */
+/** The error's fields are the paths of the issues, with `*` in place of each key that may come from the payload. */
 function mismatch(
   { type, payload }: Pick<WebhookEvent, 'type' | 'payload'>,
   issues: readonly SchemaIssue[],
@@ -66,21 +66,21 @@ function mismatch(
   return new StablehooksError(
     'ERR_PAYLOAD_INVALID',
     `The payload of ${type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event will run again.`,
-    // Without the issues: some libraries quote the value.
+    // The issues are left out, because some libraries quote the value in them.
     { fields },
   );
 }
 
 const MAX_SHOWN = 10;
 
-/** The names in the JSON Schema, where the library offers one (`standardschema.dev/json-schema`); else plain words. */
+/** Accepts names in the JSON Schema if the library offers one (`standardschema.dev/json-schema`), otherwise plain words. */
 function declaredBy(schema: StandardSchema): Declared {
   type Convert = (options: object) => unknown;
   const { jsonSchema }: { jsonSchema?: Record<'input' | 'output', Convert> } = Object(schema['~standard']);
   const isWord: Declared = (name) => /^[a-z_-]{1,64}$/i.test(name);
   if (jsonSchema === undefined) return isWord;
   try {
-    // zod throws for types that JSON Schema lacks, such as dates, unless told not to.
+    // Without this option, zod throws for types that JSON Schema lacks, such as dates.
     const options = { target: 'draft-2020-12', libraryOptions: { unrepresentable: 'any' } };
     const text = JSON.stringify([jsonSchema.input(options), jsonSchema.output(options)]);
     return (name) => text.includes(JSON.stringify(name));

@@ -1,6 +1,6 @@
-/** Decimal amounts of any length and precision, as strings: a float would change them. */
+/** Calculates with decimal amounts as strings, because converting them to floats would change them. */
 
-/** Longer strings are not amounts, because parsing time grows with the square of the length. */
+/** Longer strings do not count as amounts, because the time to parse them grows with the square of their length. */
 const MAX_LENGTH = 1_000;
 
 const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
@@ -22,12 +22,12 @@ export function sameAmount(a: unknown, b: unknown): boolean {
 }
 
 /**
- * Returns the shortest form of a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
- * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}, because here everything that
- * isn't an amount becomes `undefined`.
+ * Returns the shortest form of a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5` become
+ * `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount} instead: this function returns `undefined`
+ * for everything that isn't an amount, so two invalid values would look equal.
  *
- * @returns `undefined` for everything else: a number, an empty string, an exponent (`1e3`), separators (`1,000`),
- * white space, or more than 1,000 characters.
+ * @returns `undefined` if `amount` is not a string, is empty, is longer than 1,000 characters, or contains an exponent
+ * (`1e3`), separators (`1,000`) or white space.
  *
  * @example
  * ```ts

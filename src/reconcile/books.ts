@@ -4,9 +4,9 @@ import type { InboxState } from '../core/ports.js';
 export interface BookLine {
   /** The event's state when the inbox was read; `null` if the inbox didn't have the event. */
   readonly state: InboxState | null;
-  /** Whether the ledger must have an entry for it once it is done. */
+  /** Whether the ledger must have an entry for the event once the event is done. */
   readonly booked: boolean;
-  /** Whether the inbox has the event, but a list that must contain it doesn't. */
+  /** Whether the inbox has the event, but the list lacks it although the list must contain it. */
   readonly unlisted: boolean;
   /** Whether the inbox and the list have different events with this id. */
   readonly differs: boolean;
@@ -17,7 +17,7 @@ const NOTHING: BookLine = { state: null, booked: false, unlisted: false, differs
 
 export class Books {
   readonly #lines = new Map<string, BookLine>();
-  /** Ids with the same facts share a line: a million lines would take far more memory than the ids. */
+  /** Ids with the same facts share one line, because a line for each id would take far more memory than the ids. */
   readonly #shared = new Map<string, BookLine>();
 
   get lines(): ReadonlyMap<string, BookLine> {

@@ -1,14 +1,14 @@
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { addAmounts } from './amount.js';
 
-/** The events and ledger entries of one day, type and currency. */
+/** The totals of events and ledger entries for one day, event type and currency. */
 export interface DailyTotal {
   /** The day on which the events were created, in UTC, such as `2026-01-31`. */
   readonly date: string;
   readonly type: string;
-  /** The result of `amounts.currency`; `null` if that function returned nothing or wasn't given. */
+  /** The currency that `amounts.currency` returned; `null` if it returned nothing or wasn't given. */
   readonly currency: string | null;
-  /** How many events of that day, type and currency the list or the inbox has. */
+  /** How many events from that day with this type and currency are in the list or the inbox. */
   readonly events: number;
   /** How many ledger entries these events have. */
   readonly entries: number;
@@ -53,7 +53,7 @@ export class DailyTotals<Entry> {
     total.entryAmount = add(total.entryAmount, this.#amounts?.entry(entry));
   }
 
-  /** By date, then type, then currency. */
+  /** Returns the totals, sorted by date, then by type, then by currency. */
   list(): readonly DailyTotal[] {
     return [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total);
   }
@@ -72,7 +72,7 @@ export class DailyTotals<Entry> {
   }
 }
 
-/** A sum that lacks one amount would look right, so it becomes `null`. */
+/** Adds an amount to a sum. An invalid amount makes the sum `null`, because a sum without that amount would look right. */
 function add(sum: string | null, amount: string | undefined): string | null {
   if (sum === null || amount === undefined) return sum;
   return addAmounts(sum, amount) ?? null;

@@ -7,7 +7,7 @@ import { inPages, inParallel } from './pages.js';
 import { isOther } from './read-inbox.js';
 import type { FindingKind } from './report.js';
 
-/** Judges every id of the books, and resolves to the listed events that neither the inbox nor the ledger has. */
+/** Judges every id in the books, and resolves to the listed events that are in neither the inbox nor the ledger. */
 export async function judgeBooks<Entry extends LedgerEntry>(
   comparison: Comparison<Entry>,
 ): Promise<readonly ListedEvent[]> {
@@ -29,14 +29,14 @@ function isInOrder({ state, entries, booked, unlisted, differs }: BookLine): boo
   return state === 'done' && entries === (booked ? 1 : 0) && !unlisted && !differs;
 }
 
-/** Reports the findings about an id, and resolves to its event if that is to be recorded. */
+/** Reports the findings about one id, and resolves to its event if that event must be recorded. */
 async function judgeLine<Entry extends LedgerEntry>(
   id: string,
   line: BookLine,
   { list, totals, log, settings }: Comparison<Entry>,
 ): Promise<readonly ListedEvent[]> {
   const { entries, booked } = line;
-  // Looked up again, because its state may have changed since the inbox was read.
+  // The event is looked up again, because its state may have changed since the inbox was read.
   const record = await settings.inbox.find(id);
   const listed = list.events.get(id);
   const event = listed?.event ?? record?.event;
@@ -59,7 +59,7 @@ async function judgeLine<Entry extends LedgerEntry>(
   else if (record.state === 'parked' && !isEventType(record.type)) totals.parked += 1;
   else if (record.state !== 'done') await report('waiting', entries > 0 ? WAITING_WITH_ENTRY : WAITING);
   else if (entries === 0 && booked) {
-    // It ended after the inbox or the ledger was read, so its entry may be newer than that; or it is pruned.
+    // If the event was done only after the inbox or the ledger was read, its entry may be newer than what was read.
     const isSettled = line.state === 'done' && record.updatedAt < settings.copiedAt;
     if (isSettled && event != null) await report('missing', MISSING);
     else totals.unjudged += 1;
@@ -93,18 +93,18 @@ const EXTRA =
 const UNBOOKED =
   'The ledger has an entry for this event, but events of its type should have none. Find out who wrote the entry.';
 const UNSEEN_WITH_ENTRY =
-  'The service lists this event and the ledger has an entry for it, but the inbox does not have it. It was not recorded, because running it might double its effect. Find out who wrote the entry.';
+  'The service lists this event, and the ledger has an entry for it, but the inbox does not have the event. The event was not recorded, because running it might double its effect. Find out who wrote the entry.';
 const MISSING =
   'This event is done, but the ledger has no entry for it. Check its handler, and write the entry.';
 const WAITING =
-  'This event is in the inbox, but no attempt has succeeded. See its last error, and let the redrive or the poller run it.';
+  "This event is in the inbox, but no attempt has succeeded. See its last error, and let your app's redrive or poller run the event.";
 const WAITING_WITH_ENTRY =
-  'The ledger has an entry for this event, but the event is not done, so another attempt may double its effect. Its handler must write the entry in the transaction of the inbox, or check whether the entry exists.';
+  "The ledger has an entry for this event, but the event is not done, so another attempt may double its effect. The handler must write the entry in the inbox's transaction, or first check whether the entry exists.";
 const DEAD = 'This event is dead-lettered. See its last error, and requeue it once you have fixed the cause.';
 const DEAD_WITH_ENTRY =
   'This event is dead-lettered, but the ledger has an entry for it. Requeuing it may double its effect.';
 const UNLISTED =
-  'The inbox has this event, but the service does not list it although the list was complete for that time. Check that the URL and the token belong to this environment. Ask the service whether it sent the event. If it did not, change the webhook secret.';
+  'The inbox has this event, but the service does not list it although the list is complete for the time when the event was created. Check that the URL and the token belong to this environment. Ask the service whether it sent the event. If it did not, change the webhook secret.';
 // Anyone with the secret can choose such an id.
 const TESTED =
   'This event in the inbox has the id of a test event from `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';

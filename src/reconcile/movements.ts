@@ -1,9 +1,9 @@
 import type { UnknownEvent } from '../core/events.js';
 
-/** Collects the movements of the events that a run reads, to find movements with two events of one type. */
+/** Collects the movements that a run's events are about, to find movements that have two events of the same type. */
 export class Movements {
   readonly #keyOf: (event: UnknownEvent) => unknown;
-  /** The ids of each type and key, joined: most have one, and a set for each would take far more memory. */
+  /** The event ids for each type and key, joined in a string, because a set for each key would take far more memory. */
   readonly #ids = new Map<string, string>();
 
   constructor(keyOf: (event: UnknownEvent) => unknown) {

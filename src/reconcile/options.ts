@@ -17,14 +17,14 @@ import { toRuntime } from '../core/runtime.js';
 import type { Amounts } from './daily.js';
 import type { Finding } from './report.js';
 
-/** An entry of your app's ledger. It may have other fields, which `compare` receives as well. */
+/** An entry in your app's ledger. It can have other fields, which are also passed to `compare`. */
 export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, as an RFC 3339 date-time with its UTC offset, if your ledger stores that. It matters
-   * only if neither the list nor the inbox has the event. The entry is then skipped if this time is outside the span,
-   * and reported as `extra` otherwise.
+   * When that event was created, if your ledger stores the time, as an RFC 3339 date-time with its UTC offset. This time is
+   * used only if neither the list nor the inbox has the event. In that case, the entry is skipped if this time is outside
+   * the span, and reported as `extra` if this time is in the span.
    */
   readonly createdAt?: string | undefined;
 }
@@ -39,11 +39,11 @@ export interface ReconcileProgress {
   readonly step: 'inbox' | 'ledger' | 'findings';
   /** How many events, entries or ids have been processed so far. */
   readonly done: number;
-  /** How many there are in total, if that is known. */
+  /** How many events, entries or ids there are in total, if that is known. */
   readonly total: number | undefined;
 }
 
-/** Options of {@link reconcile}. Use the same `lagMs`, `disorderMs` and `listMax` as in your poller. */
+/** Options for {@link reconcile}. Use the same values for `lagMs`, `disorderMs` and `listMax` as in your poller. */
 export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   extends Pick<
     PollerOptions,
@@ -52,20 +52,20 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   /** The inbox that your app's receivers use. */
   readonly inbox: ReconcileInbox;
   /**
-   * The entries of your ledger, in any order. They are read once. Include every entry for an event of the span; other
-   * entries are skipped. Don't start the query before the first entry is requested, because the inbox must be read
+   * The entries in your ledger, in any order. They are read once. Include every entry whose event was created in the span;
+   * other entries are skipped. Don't query the ledger before the first entry is requested, because the inbox must be read
    * first.
    */
   readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
   /**
-   * When the ledger was copied, if `ledger` is a copy such as an exported file. Events that were done after this time
-   * aren't expected in the copy, and by default `until` is at most this time.
+   * When the ledger was copied, if `ledger` is a copy such as an exported file. The copy need not contain entries for
+   * events that were done after this time. By default, the span doesn't extend beyond this time.
    * @default `ledger` is not a copy
    */
   readonly copiedAt?: Date | undefined;
   /** The start of the span. Events created before this time, or before the poller's start date, are skipped. */
   readonly since: Date;
-  /** The end of the span, exclusive. @default `lagMs` before now, because newer events may not be listed yet */
+  /** The end of the span, exclusive. @default `lagMs` before now, because newer events may not be in the list yet */
   readonly until?: Date | undefined;
   /**
    * Compares an entry with its event. Returns a description of each difference, or nothing if there is none. Compare
@@ -81,15 +81,16 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
    * @default movements are not compared
    */
   readonly keyOf?: ((event: UnknownEvent) => unknown) | undefined;
-  /** The types of events that have a ledger entry once they are done. @default all five types */
+  /** The types of events for which the ledger must have an entry once they are done. @default all five types */
   readonly ledgerTypes?: readonly EventType[] | undefined;
-  /** Whether to add up events and entries per day and type. @default false */
+  /** Whether to count the events and entries for each day and type, and add up their amounts. @default false */
   readonly daily?: boolean | undefined;
-  /** How to find the amounts that `daily` adds up. @default no sums */
+  /** Functions that return the amounts that `daily` adds up. @default no sums */
   readonly amounts?: Amounts<Entry> | undefined;
   /**
-   * Whether to report only, without changing anything. Otherwise, listed events that neither the inbox nor the ledger
-   * has are recorded in the inbox. They are due immediately, and your app's redrive or poller runs each of them once.
+   * Whether to report only, without changing anything. Otherwise, `reconcile` records listed events that are in neither the
+   * inbox nor the ledger. It stores them in the inbox, where they are due immediately, so your app's redrive or poller runs
+   * each of them once.
    * @default false
    */
   readonly dryRun?: boolean | undefined;
@@ -98,7 +99,10 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
    * recorded stay in the inbox.
    */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each finding and awaited. If it throws or rejects, the run ends. @default none */
+  /**
+   * Called with each finding. A returned promise is awaited. If the function throws or rejects, the run ends.
+   * @default none
+   */
   readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
   /** Called after each page of events, entries or ids. @default none */
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
@@ -156,6 +160,6 @@ export function orInboxFailed<Part extends object>(inbox: Part): Part {
     (_: object, name: PropertyKey) =>
     async (...args: readonly unknown[]) =>
       orUnavailable('ERR_INBOX_FAILED', () => methods[name]?.(...args));
-  // Not over the inbox itself, which may be frozen.
+  // The proxy does not wrap the inbox itself, because the inbox may be frozen.
   return new Proxy({}, { get }) as Part;
 }

@@ -1,4 +1,4 @@
-/** The verdict on one overdue movement. Pure; times are epoch ms. */
+/** Judges one overdue movement. Has no side effects. Times are in epoch ms. */
 import { toIso } from '../catch-up/gap-text.js';
 import { countOf } from '../core/count.js';
 import type { EventType } from '../core/events.js';
@@ -7,19 +7,19 @@ import type { UnprovenSpan } from './proof.js';
 import { describeUnproven } from './report.js';
 
 /**
- * Where the event that ends an overdue movement was found.
+ * Where `findOwed` found the event that ends an overdue movement.
  *
- * - `arrived-not-booked`: in the inbox, but your app has not acted on it.
- * - `listed-not-received`: in the list, but not in the inbox.
- * - `owed`: nowhere, although the list is proven complete. The service owes you the event.
- * - `not-proven`: nowhere, but the list is not proven complete.
+ * - `arrived-not-booked`: the event is in the inbox, but your app has not acted on it.
+ * - `listed-not-received`: the event is in the list, but not in the inbox.
+ * - `owed`: neither the list nor the inbox has the event, and the list is proven complete. The service owes you the event.
+ * - `not-proven`: neither the list nor the inbox has the event, but the list is not proven complete.
  */
 export type OwedVerdict = 'arrived-not-booked' | 'listed-not-received' | 'owed' | 'not-proven';
 
-/** An overdue movement. Plain data. */
+/** An overdue movement. It is plain data. */
 export interface OwedMovement {
   readonly key: string;
-  /** When the movement began, ISO 8601. */
+  /** When the movement began, in ISO 8601. */
   readonly since: string;
   /** How long ago the movement should have ended, in ms. */
   readonly overdueMs: number;
@@ -42,7 +42,7 @@ export type Ending = Pick<InboxRecord, 'id' | 'type' | 'updatedAt' | 'lastError'
   readonly state: InboxState | null;
 };
 
-/** What is known about the movements of a chunk. */
+/** What is known about a chunk of movements. */
 export interface OwedFacts {
   readonly settings: {
     readonly terminal: readonly EventType[];
@@ -50,16 +50,16 @@ export interface OwedFacts {
     readonly lagMs: number;
   };
   readonly at: number;
-  /** Events created later may still be listed. */
+  /** Events that were created after this time may not be in the list yet. */
   readonly settledAt: number;
   readonly ended: ReadonlyMap<string, Ending>;
   /** Spans in which an event of a terminal type may be missing. */
   readonly unproven: readonly UnprovenSpan[];
-  /** When the last event whose text is gone was received. */
+  /** When the inbox received the newest event whose text is pruned or unreadable. */
   readonly unreadableAt: number;
 }
 
-/** Returns `null` for a movement whose event was done only recently, because the app's row may be older than that. */
+/** Returns `null` if the movement's event was done so recently that the app's row may be older than that. */
 export function judgeMovement({ key, since }: Pending, facts: OwedFacts): OwedMovement | null {
   const { withinMs, lagMs } = facts.settings;
   const ending = facts.ended.get(key);
@@ -105,14 +105,14 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
   const notProven = (detail: string) => ({ verdict: 'not-proven', detail }) as const;
   if (deadline > settledAt) {
     return notProven(
-      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may still be listed.`,
+      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may not be in the list yet.`,
     );
   }
   const part = unproven.find(({ until }) => until > begin);
   if (part !== undefined) {
     const span = `between ${toIso(Math.max(part.from, begin))} and ${toIso(part.until)}`;
     return notProven(
-      `No ${types} event is known for this movement, but one may be missing ${span}. ${describeUnproven(part.reason)}`,
+      `No ${types} event is known for this movement, but such an event may be missing ${span}. ${describeUnproven(part.reason)}`,
     );
   }
   if (unreadableAt >= begin) {

@@ -1,4 +1,4 @@
-/** Movements that the app waits for: where the event is that ends each, or what proves that the service owes it. */
+/** Finds the event that ends each movement for which the app is waiting, or proves that the service owes the event. */
 import { LIST_RULES, type PollerOptions } from '../catch-up/options.js';
 import { type GapReason, type PollState, readPollState } from '../catch-up/state.js';
 import { ConfigError } from '../core/errors.js';
@@ -40,7 +40,7 @@ export interface PendingMovement {
 
 type Rows = AsyncIterable<PendingMovement> | Iterable<PendingMovement>;
 
-/** Options of {@link findOwed}. Use the same `lagMs`, `disorderMs` and `listMax` as in your poller. */
+/** Options for {@link findOwed}. Use the same values for `lagMs`, `disorderMs` and `listMax` as in your poller. */
 export interface OwedOptions
   extends Pick<
     PollerOptions,
@@ -49,51 +49,54 @@ export interface OwedOptions
   /** The inbox that your app's receivers use. */
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
   /**
-   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest first to keep the
-   * number of inbox reads low.
+   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest movements first, to keep
+   * the number of inbox reads low.
    */
   readonly pending: () => Rows | Promise<Rows>;
   /**
-   * Returns the key of the movement that an event is about. Any value other than a string, number or bigint means
-   * that there is none.
+   * Returns the key of the movement that an event is about. Any value other than a string, number or bigint means that the
+   * event has no key.
    */
   readonly keyOf: (event: UnknownEvent) => unknown;
   /** The types of events that end a movement. */
   readonly terminal: readonly EventType[];
-  /** How long a movement may take, in ms. Younger movements are not judged. */
+  /** How long a movement can take, in ms, before it is overdue. Only overdue movements are judged. */
   readonly withinMs: number;
-  /** Called with each judged movement and awaited. If it throws or rejects, the run ends. @default none */
+  /**
+   * Called with each judged movement. A returned promise is awaited. If the function throws or rejects, the run ends.
+   * @default none
+   */
   readonly onMovement?: ((movement: OwedMovement) => void | Promise<void>) | undefined;
   /** Ends the run early when aborted. The promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The result of {@link findOwed}. Plain data. */
+/** The result of {@link findOwed}. It is plain data. */
 export interface OwedResult {
   /**
-   * How many movements have each verdict. `pending` counts all movements. `early` counts movements younger than
-   * `withinMs`. `settling` counts movements whose event was done within the last `lagMs`, perhaps after `pending` was
-   * read.
+   * How many movements have each verdict. `pending` counts all movements. `early` counts the movements that began less than
+   * `withinMs` ago. `settling` counts the movements whose event was done less than `lagMs` ago. They have no verdict,
+   * because your app may have read them before that event was done.
    */
   readonly counts: OwedCounts;
-  /** The first 1,000 movements with each verdict. */
+  /** For each verdict, the first 1,000 movements that have this verdict. */
   readonly movements: readonly OwedMovement[];
 }
 
-/** How many movements are judged with one reading of the inbox. */
+/** How many movements are judged each time the inbox is read. */
 const CHUNK = 100_000;
 
 const MAX_MOVEMENTS = 1_000;
 
 /**
- * Looks for the event that ends each overdue movement, first in the inbox and then in the list. The verdict is `owed`
- * only if the list is proven complete for the terminal types, from the beginning of the movement until `lagMs` before
- * now. Runs no handler. The counts are stored in the inbox, so `health` reports them as the check `owed`.
+ * Looks for the event that ends each overdue movement, first in the inbox and then in the list. The verdict is `owed` only
+ * if the list is proven complete for the terminal types, from the beginning of the movement until `lagMs` before now.
+ * `findOwed` runs no handlers. It stores the counts in the inbox, and `health` reports them in its check `owed`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is invalid.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read; errors of `pending`, `keyOf` and `onMovement`; the
- * reason of `signal`.
+ * @throws the client's error when the list could not be read, any error that `pending`, `keyOf` or `onMovement` throws, and
+ * the reason with which `signal` aborts.
  *
  * @example
  * ```ts
@@ -195,20 +198,20 @@ const toKey = (key: unknown) =>
 
 interface Search {
   readonly settings: OwedSettings;
-  /** When it began, epoch ms. */
+  /** When the run began, in epoch ms. */
   readonly at: number;
-  /** Read before the list, because the inbox still has the events concerned. */
+  /** The poller's state. It is read before the inbox, so that the inbox has every event that this state covers. */
   readonly state: PollState;
   readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;
 }
 
-/** Reads what the list and the inbox have of these movements. */
+/** Reads what the list and the inbox know about these movements. */
 async function readChunk(movements: readonly Pending[], search: Search): Promise<OwedFacts> {
   const { settings, state, at, first } = search;
   const { inbox, keyOf, terminal, lagMs } = settings;
   const oldest = movements.reduce((time, { since }) => Math.min(time, since), Number.POSITIVE_INFINITY);
-  // The event may be older than the app's row, and clocks differ.
+  // The event may be older than the app's row, and the clocks may differ.
   const from = oldest - lagMs;
   if (search.list === undefined || search.list.from > from) {
     search.list = { ...(await readList({ ...settings, since: from, state, startedAt: at })), from };
@@ -221,7 +224,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
     return key !== undefined && keys.has(key) ? key : undefined;
   };
   let removedUntil = Number.NEGATIVE_INFINITY;
-  /** When the last event whose text is gone was received. */
+  /** When the inbox received the newest event whose text is pruned or unreadable. */
   let unreadableAt = Number.NEGATIVE_INFINITY;
   /** A sign that the list does not show everything, for example because it belongs to another environment. */
   let doubt: GapReason | undefined = list.conflicts.size > 0 ? 'contradiction' : undefined;
@@ -237,7 +240,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
       compare(record);
       if (record.event === null) unreadableAt = Math.max(unreadableAt, record.receivedAt);
       const key = record.event === null ? undefined : keyIn(record.event);
-      // If there are several, an event that is not done is more informative.
+      // If a movement has several events, keep one that is not done, because it says more.
       if (key !== undefined && (ended.get(key)?.state ?? 'done') === 'done') ended.set(key, record);
     }
     await takeTurn(settings);

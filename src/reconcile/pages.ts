@@ -1,12 +1,12 @@
-/** Reads and looks up in pages, which bounds the memory and lets the rest of the process run. */
+/** Splits reads and lookups into pages, which limits memory use and lets the rest of the process run in between. */
 import { nextTurn, type Runtime } from '../core/runtime.js';
 
-/** How many records or entries are read at a time: small pages are garbage before they reach the old generation. */
+/** How many records or entries are read at a time. Small pages become garbage before they reach the old generation. */
 export const PAGE_SIZE = 500;
 
 const LOOKUPS = 16;
 
-/** How a run gives way to other work, and ends early. */
+/** The settings with which a run yields to other work and ends early. */
 interface Turns {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
@@ -44,8 +44,8 @@ export async function inParallel<Item>(
 }
 
 /**
- * Yields to other work. A database in this process responds synchronously, so requests, timers and Ctrl-C would
- * otherwise wait until the run ends.
+ * Yields to other work. Otherwise, requests, timers and Ctrl-C would wait until the run ends, because a database in this
+ * process responds synchronously.
  */
 export async function takeTurn({ runtime, signal }: Turns): Promise<void> {
   await nextTurn(runtime);

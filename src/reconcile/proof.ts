@@ -1,4 +1,4 @@
-/** For which part of a span every event is known. Pure. Spans are `(from, until]` of `created_at`, in epoch ms. */
+/** Finds the parts of a span in which every event is known. Spans are `(from, until]` of `created_at`, in epoch ms. */
 
 import type { GapReason, PollState, StoredGap } from '../catch-up/state.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
@@ -17,18 +17,20 @@ export interface UnprovenSpan extends Span {
   readonly reason: UnprovenReason;
 }
 
-/** A type's span in which one reading of the list has every event, and why it does not begin earlier. */
+/**
+ * A span for which one reading of the list has every event of a type. `reason` says why the span does not begin earlier.
+ */
 type ProvenSpan = Span & { readonly reason: GapReason };
 
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 
-/** Evidence that events are in the list or the inbox. Times are epoch ms. */
+/** Evidence that events are in the list or the inbox. Times are in epoch ms. */
 export interface Proofs {
   readonly list: ListProof;
   readonly state: PollState;
   /** Events created up to this time may have been removed from the list; `-Infinity` if nothing suggests that. */
   readonly removedUntil: number;
-  /** When the inbox received its first event. No poll has seen events that were removed earlier. */
+  /** When the inbox received its first event. No poll can have seen events that were removed from the list before. */
   readonly firstAt: number;
 }
 
@@ -37,8 +39,8 @@ export function isIn({ from, until }: Span, at: number): boolean {
 }
 
 /**
- * Returns the parts of the span that neither the list nor the poller's state proves. Types with the same unproven
- * part are grouped.
+ * Returns the parts of the span for which neither the list nor the poller's state proves that every event is known. If
+ * several types have the same unproven part, that part is returned once.
  */
 export function findUnproven(span: Span, proofs: Proofs): readonly UnprovenSpan[] {
   const groups = new Map<string, UnprovenSpan>();
@@ -59,9 +61,9 @@ function provenByList(proven: ProvenSpan, removedUntil: number): ProvenSpan {
   return proven.from < removedUntil ? { ...proven, from: removedUntil, reason: 'removed' } : proven;
 }
 
-/** The spans that the poller has proven for a type: from its start date up to the watermark, except in the open gaps. */
+/** Returns the spans that the poller has proven for a type: from its start date up to the watermark, except for gaps. */
 function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proofs): readonly Span[] {
-  // A first poll puts the watermark at the start date, and proves nothing.
+  // The first poll sets the watermark to the start date without proving anything.
   if (state.watermark === null || state.watermark === state.since) return [];
   const shownFrom = Math.min(removedUntil, firstAt, state.seen?.shownFrom ?? firstAt);
   const whole = {
@@ -69,7 +71,7 @@ function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proof
     from: Math.max(shownFrom, (state.since ?? shownFrom) - 1),
     until: state.watermark,
   };
-  // A gap that a person has acknowledged is accepted, and not proven.
+  // A gap that a person has acknowledged is accepted, but it is not proven.
   return state.gaps.flatMap((gap) => spanOf(gap, type)).reduce(subtractFromAll, [whole]);
 }
 
@@ -85,7 +87,7 @@ function acknowledged(part: Span, type: EventType, { state }: Proofs): 'acknowle
 }
 
 function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {
-  // An empty `taken` would split a span in two parts that overlap.
+  // Without this, an empty `taken` would split a span into two parts that overlap.
   const end = Math.max(taken.from, taken.until);
   return spans
     .flatMap(({ from, until }) => [

@@ -10,7 +10,7 @@ import { recordPages } from './record-pages.js';
 
 const MOVING = ['received', 'leased', 'failed'] as const;
 
-/** An attempt ends in a state that is read after the one that it began in, and events that are taken to run become `received`. */
+/** No event escapes this order, because attempts end in a state that is read later, and taken events become `received`. */
 const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] as const;
 
 export class InboxReader<Entry extends LedgerEntry> {
@@ -66,14 +66,14 @@ export class InboxReader<Entry extends LedgerEntry> {
     const listed = list.events.get(id);
     if (listed !== undefined) return isIn(span, listed.at);
     if (event !== null) return isIn(span, createdAtOf(event, { receivedAt, list }));
-    // A pruned event: it was created before it was received.
+    // The event was pruned, but it must have been created before it was received.
     return receivedAt + list.lagMs > span.from;
   }
 }
 
 /**
- * `lacking`: the event is missing from a list that must contain it. `removed`: a complete list contains only newer
- * events. `unknown`: neither is proven.
+ * Returns how an event relates to the list. `lacking`: the list lacks the event, although the list must contain it.
+ * `removed`: the list is complete, but it contains only newer events. `unknown`: neither of these is proven.
  */
 export function placeInList(
   { id, type, event, receivedAt }: InboxRecord,
@@ -84,14 +84,14 @@ export function placeInList(
   const isUnlisted = list.isEmpty || list.unlisted.has(id);
   const { until, ...proof } = list.proof[type];
   const from = isUnlisted ? Number.NEGATIVE_INFINITY : proof.from;
-  // A pruned event was created before it was received, so a list that has everything would show it.
+  // A pruned event was created before it was received, so a list that has every event would contain it.
   if (event === null) return from === Number.NEGATIVE_INFINITY && receivedAt <= until ? 'removed' : 'unknown';
   const at = createdAtOf(event, { receivedAt, list });
   if (at <= from || at > until) return 'unknown';
   return isUnlisted || at > list.shownFrom ? 'lacking' : 'removed';
 }
 
-/** Epoch ms. An event dated after its receipt counts as created at its receipt, or no run would compare it. */
+/** Returns, in epoch ms, when an event was created, or when it was received if its creation time is later than that. */
 function createdAtOf(
   event: UnknownEvent,
   { receivedAt, list }: { readonly receivedAt: number; readonly list: ReadList },
@@ -100,7 +100,7 @@ function createdAtOf(
   return at > receivedAt + list.lagMs ? receivedAt : at;
 }
 
-/** Whether the inbox has a different event under this id. Pruned events are not compared. */
+/** Returns whether the inbox and the list have different events under this id. Pruned events are not compared. */
 export function isOther({ id, event }: InboxRecord, list: ReadList): boolean {
   const listed = list.events.get(id)?.event;
   return listed !== undefined && event !== null && !saysTheSame(listed, event);

@@ -32,7 +32,7 @@ export async function readLedger<Entry extends LedgerEntry>(
 
   function isOutside({ id, createdAt }: Entry, record: InboxRecord | undefined): boolean {
     if (record !== undefined) return !inboxReader.add(record);
-    // An event of the list that is not in the books is not of the span.
+    // A listed event that is not in the books was created outside the span.
     if (comparison.list.events.has(id)) return true;
     return createdAt !== undefined && !isIn(comparison.span, createdAtMs({ created_at: createdAt }));
   }
@@ -62,15 +62,15 @@ async function compareEntry<Entry extends LedgerEntry>(
   }
 }
 
-/** Database rows are rarely typed, and an unreadable time would silently count as outside the span. */
+/** Checks the fields, because database rows are rarely typed, and an unreadable time would count as outside the span. */
 function checkEntry({ id, createdAt }: LedgerEntry): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError(
-      'reconcile: an entry of `ledger` has no `id`. Set it to the id of the event that the entry was written for.',
+      'reconcile: an entry in `ledger` has no `id`. Set it to the id of the event that the entry was written for.',
     );
   }
   if (createdAt === undefined || isDateTime(createdAt)) return;
   throw new ConfigError(
-    'reconcile: the `createdAt` of an entry of `ledger` must be an RFC 3339 date-time with its UTC offset, such as 2026-01-31T12:00:00Z. Convert a Date with toISOString(). Omit `createdAt` if the ledger does not store it.',
+    'reconcile: the `createdAt` of an entry in `ledger` must be an RFC 3339 date-time with its UTC offset, such as 2026-01-31T12:00:00Z. Convert a Date with toISOString(). Omit `createdAt` if the ledger does not store it.',
   );
 }

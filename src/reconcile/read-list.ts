@@ -6,7 +6,7 @@ import type { ListProof } from './proof.js';
 /** The events of the list, and the spans for which the list is proven complete. */
 export type ReadList = Awaited<ReturnType<typeof readList>>;
 
-/** Reads the list as a poll does, back to `since` if the proof reaches that far, but records nothing. */
+/** Reads the list as a poll does, but records nothing. Goes back to `since`, if the proof reaches that far. */
 export async function readList({
   client,
   since,
@@ -29,18 +29,18 @@ export async function readList({
   const found = list.found(since);
   const oldestAt = found.reduce((time, { at }) => Math.min(time, at), Number.POSITIVE_INFINITY);
   return {
-    /** The events from `since` on, by id. */
+    /** The events that were created at or after `since`, by id. */
     events: new Map(found.map((listed) => [listed.event.id, listed])),
     conflicts: list.conflicts(since),
     proof: Object.fromEntries(spans) as ListProof,
-    /** A complete list has every event that was created later; `-Infinity` if that is from before `since`. */
+    /** If the list is complete, it has every event created after this time; `-Infinity` if this time is before `since`. */
     shownFrom: list.size > found.length ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     isEmpty: list.size === 0,
     /** Pushed events that no poll has found in the list. */
     unlisted: new Set(lost?.reason === 'unlisted' ? lost.events.map(({ id }) => id) : []),
-    /** Events created later may still be listed, epoch ms. */
+    /** Events that were created after this time, in epoch ms, may not be in the list yet. */
     settledAt,
-    /** How late an event may be listed after its `created_at`, and how wrong a clock may be. */
+    /** How long after its `created_at` an event can appear in the list, and how wrong a clock can be, in ms. */
     lagMs,
     problems: list.problems(since),
     requests: list.requests,

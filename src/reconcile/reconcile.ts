@@ -21,17 +21,17 @@ import { recordUnseen } from './record-unseen.js';
 import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 
 /**
- * Compares three books: the service's list, the inbox, and your app's ledger. Runs no handler.
+ * Compares three books: the service's list, the inbox, and your app's ledger. It runs no handlers.
  *
- * Your app can receive events in the meantime. The books are read in an order that always finds an effect together
- * with its event, and suspicious ids are looked up again before they are reported. If an id still looks wrong but may
- * be right, it is counted as `unjudged`. Records and entries are read page by page, so only their ids stay in memory.
+ * Your app can receive events in the meantime. The inbox is read before the ledger, so every entry is found together with
+ * its event, and suspicious ids are looked up again before they are reported. An id that could be either right or wrong is
+ * counted as `unjudged`. Records and entries are read page by page, so only their ids stay in memory.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid, when the span ends before
  * the poller's start date, or when the `id` or `createdAt` of an entry is malformed.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read; errors of `ledger`, `compare` and `onFinding`; the
- * reason of `signal`.
+ * @throws the client's error when the list could not be read, any error that `ledger`, `compare` or `onFinding` throws, and
+ * the reason with which `signal` aborts.
  *
  * @example
  * ```ts
@@ -43,7 +43,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   options: ReconcileOptions<Entry>,
 ): Promise<ReconcileResult> {
   const settings = toReconcileSettings(options);
-  // Read before the list, because the inbox still has the events that the state covers.
+  // The state is read before the inbox, so that the inbox has every event that the state covers.
   const state = await readPollState(settings.inbox);
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
@@ -84,7 +84,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   };
   const oldestListed = list.shownFrom - settings.lagMs - settings.disorderMs;
   const shownFrom = Math.min(oldestListed, firstAt, state.seen?.shownFrom ?? Number.POSITIVE_INFINITY);
-  // Even if every event in the inbox is pruned, or older than the service keeps.
+  // This applies even if every event in the inbox has been pruned, or is so old that the service has removed it.
   const isElsewhere = list.isEmpty && totals.inbox + totals.entries > 0;
   const notes = noteComparison({
     since,
@@ -122,7 +122,7 @@ function isDoubtful({ problems }: ReadList): boolean {
   return problems.some(({ code }) => DOUBTFUL.has(code));
 }
 
-/** Notes about the comparison: a list that contradicts itself, where the span begins and ends, and what no book shows. */
+/** Returns notes on contradictions in the list, on the limits of the span, and on how far back the books go. */
 function noteComparison<Entry extends LedgerEntry>({
   since,
   shownFrom,

@@ -2,12 +2,12 @@ import { inboxWith, readOptions } from '../core/options.js';
 import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js';
 
 /**
- * Reads the records that match a filter page by page, in the order in which they were received. No record is returned
- * twice, but a record may be left out if its event changes state in the meantime.
+ * Reads the records that match a filter page by page, in the order in which their events were received. No record is
+ * returned twice, but a record can be left out if its event changes state while the pages are being read.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` isn't an inbox.
- * @throws the error of `inbox.list`: a `ConfigError` when a non-durable inbox has forgotten the last record of a
- * page.
+ * @throws the error that `inbox.list` throws, such as a `ConfigError` when a non-durable inbox has forgotten the last
+ * record of a page.
  */
 export async function* recordPages(
   inbox: Pick<InboxOperations, 'list'>,
@@ -18,7 +18,7 @@ export async function* recordPages(
   for (;;) {
     const page = await inbox.list({ ...options, after });
     after = page.at(-1)?.id;
-    // Not a page that is shorter than asked for: the inbox may have its own maximum.
+    // A page that is shorter than requested need not be the last one, because the inbox may have its own maximum.
     if (after === undefined) return;
     yield page;
   }

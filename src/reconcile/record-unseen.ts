@@ -4,7 +4,7 @@ import type { Comparison } from './comparison.js';
 import type { LedgerEntry } from './options.js';
 import { inPages } from './pages.js';
 
-/** Reports listed events that neither the inbox nor the ledger has, and records them unless this is a dry run. */
+/** Reports listed events that are in neither the inbox nor the ledger. Records these events unless this is a dry run. */
 export async function recordUnseen<Entry extends LedgerEntry>(
   unseen: readonly ListedEvent[],
   comparison: Comparison<Entry>,
@@ -28,7 +28,7 @@ async function recordPage<Entry extends LedgerEntry>(
   const results = dryRun ? [] : await inbox.record(events, { dueInMs, origin: 'pull', json });
   for (const [index, { id, type, created_at: createdAt }] of events.entries()) {
     if (!dryRun && results[index] !== 'new') {
-      // Its push arrived just now.
+      // The event has just arrived by push.
       totals.unjudged += 1;
       continue;
     }

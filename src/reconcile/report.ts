@@ -21,34 +21,34 @@ const KINDS = [
 ] as const;
 
 /**
- * The kinds of findings about one event or one ledger entry.
+ * The kind of a finding about one event or one ledger entry.
  *
  * - `unseen`: the service lists the event, but the inbox doesn't have it.
  * - `missing`: the event is done, but the ledger has no entry for it.
  * - `doubled`: the ledger has several entries for the event.
- * - `extra`: the ledger has an entry for an event that is in neither the list nor the inbox, or for an event of a
- *   type without entries.
+ * - `extra`: the ledger has an entry for an event that is in neither the list nor the inbox, or for an event whose type
+ *   must not have entries.
  * - `mismatched`: `compare` found a difference between the entry and the event.
  * - `waiting`: the event is in the inbox, but no attempt to handle it has succeeded yet.
  * - `dead`: the event is dead-lettered.
- * - `unlisted`: the inbox has the event, but the service doesn't list it although the list was complete for that
- *   time.
- * - `conflicting`: different events share this id, either one in the inbox and one in the list, or two in the list.
- *   The event in the inbox differs if its type, time or payload does. Two listed events differ if any field except
- *   `delivered` does.
- * - `duplicate-movement`: another event of the same type has the same key (`keyOf`). The service sent one movement
- *   under two ids.
+ * - `unlisted`: the inbox has the event, but the service doesn't list it, although the list is complete for the time of the
+ *   event.
+ * - `conflicting`: two different events have this id: either one in the inbox and one in the list, or two in the list. An
+ *   event in the inbox differs from a listed event if its type, time or payload is different. Two listed events differ if
+ *   any field except `delivered` is different.
+ * - `duplicate-movement`: `keyOf` returned the same key for another event of the same type, so the service sent one
+ *   movement under two ids.
  */
 export type FindingKind = (typeof KINDS)[number];
 
-/** A problem with one event or ledger entry. An event may have several findings, even of the same kind. */
+/** A problem with one event or ledger entry. An event can have several findings, even of the same kind. */
 export interface Finding {
   readonly kind: FindingKind;
   /** The event's id. */
   readonly id: string;
   /** The event's type; `null` when only the ledger has the id. */
   readonly type: string | null;
-  /** When the event was created, ISO 8601; `null` when only the ledger has the id, or when the event was pruned. */
+  /** When the event was created, in ISO 8601; `null` when only the ledger has the id, or when the event was pruned. */
   readonly createdAt: string | null;
   /** The event's state in the inbox; `null` when the inbox doesn't have the event. */
   readonly state: InboxState | null;
@@ -61,20 +61,21 @@ export interface Finding {
 /** How many findings of one kind there are, and which events they are about. */
 export interface FindingCount {
   readonly count: number;
-  /** The ids of these events, at most 1,000. */
+  /** The ids of up to 1,000 of these events. */
   readonly ids: readonly string[];
 }
 
 /**
- * Why a span is not proven: a reason for a poller's gap, or one of two others. `not-settled` means that events of the
- * span may still be listed. `acknowledged` means that someone acknowledged a gap there without proof.
+ * Why a span is not proven. Two reasons never apply to a poller's gap: `not-settled` means that the span is so recent that
+ * more of its events may yet appear in the list, and `acknowledged` means that someone acknowledged a gap in this span,
+ * which proves nothing.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
-/** A span of `created_at` in which events may be missing from both the list and the inbox. Times are ISO 8601. */
+/** A span of time in which events may have been created that neither the list nor the inbox has. Times are in ISO 8601. */
 export interface UnprovenPart {
   readonly types: readonly EventType[];
-  /** The span begins after this time. */
+  /** The start of the span, exclusive. */
   readonly from: string;
   /** The end of the span, inclusive. */
   readonly until: string;
@@ -84,32 +85,32 @@ export interface UnprovenPart {
 /** The result of `reconcile`. */
 export interface ReconcileResult {
   /**
-   * Whether the list is complete, nothing is wrong, and every event could be judged. This is also `true` if there was
-   * nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
+   * Whether the books agree: there are no findings, every event could be judged, and the list is proven complete. This is
+   * also `true` if there was nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
    */
   readonly agree: boolean;
   /**
-   * Whether every event of the five types created in the span is proven to be in the list or the inbox. The proof
-   * comes from the list's responses or from earlier polls.
+   * Whether it is proven that the list or the inbox has every event of the five types that was created in the span. The
+   * proof comes from the list's responses or from earlier polls.
    */
   readonly complete: boolean;
-  /** The parts of the span without that proof. Empty if `complete` is `true`. */
+  /** The parts of the span for which it is not proven that every event is known. Empty if `complete` is `true`. */
   readonly unproven: readonly UnprovenPart[];
-  /** A few sentences for an operator that say whether the books agree, and if not, why. */
+  /** A few sentences that tell an operator whether the books agree and, if they don't, why. */
   readonly diagnosis: string;
   /**
-   * The start of the span, inclusive, ISO 8601. This is the option `since`, or the poller's start date if that is
-   * later.
+   * The start of the span, inclusive, in ISO 8601. This is either the option `since` or the poller's start date, whichever
+   * is later.
    */
   readonly since: string;
-  /** The end of the span, exclusive, ISO 8601. */
+  /** The end of the span, exclusive, in ISO 8601. */
   readonly until: string;
   readonly totals: {
     /** Events in the span that the list returned. */
     readonly listed: number;
     /** Events in the span that the inbox had when it was read. */
     readonly inbox: number;
-    /** Ledger entries for events in the span, and for unknown events. */
+    /** Ledger entries for events in the span, and for events that neither the list nor the inbox has. */
     readonly entries: number;
     /** Ledger entries that were skipped because their events are outside the span. */
     readonly outside: number;
@@ -119,11 +120,11 @@ export interface ReconcileResult {
     readonly parked: number;
     /** Unseen events that this run recorded. Always 0 in a dry run. */
     readonly recorded: number;
-    /** Events that could not be judged, because they were pruned or finished while the books were being read. */
+    /** Events that could not be judged, because they had been pruned or changed while the books were being read. */
     readonly unjudged: number;
   };
   readonly findings: Readonly<Record<FindingKind, FindingCount>>;
-  /** Totals per day, type and currency; `null` without the option `daily`. */
+  /** Totals for each day, type and currency; `null` if the option `daily` was not set. */
   readonly daily: readonly DailyTotal[] | null;
   /** Problems with the list's responses. */
   readonly problems: readonly PollProblem[];
@@ -183,7 +184,7 @@ export function describeResult({
     const more =
       unproven.length > 1 ? ` The same is true of ${countOf(unproven.length - 1, 'other span')}.` : '';
     sentences.push(
-      `It is not proven that these are all events. ${first.types.length === EVENT_TYPES.length ? 'Events' : `Events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until} may be missing.${more} ${describeUnproven(first.reason)}`,
+      `It is not proven that no events are missing. ${first.types.length === EVENT_TYPES.length ? 'Events' : `Events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until} may be missing.${more} ${describeUnproven(first.reason)}`,
     );
   }
   if (totals.unjudged > 0) {
@@ -207,21 +208,21 @@ export function describeResult({
   }
 }
 
-/** Says why a span is not proven. A gap's advice is about the next poll, so it is replaced where that doesn't help. */
+/** Says why a span is not proven. The advice for a poller's gap is replaced where the next poll can't help. */
 export function describeUnproven(reason: UnprovenReason): string {
   switch (reason) {
     case 'unconfirmed':
       return describeReason(reason);
     case 'not-reached':
-      return 'The list may not reach back that far, and no poll has proven that time. Ask the service for its records of that time, and keep a poller running from now on.';
+      return 'The list may not reach back that far, and no poll has proven that no events from that period are missing. Ask the service for its records from that period, and keep a poller running from now on.';
     case 'removed':
-      return 'The service may have removed events from the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
+      return 'The service may have removed events from the list before a poll saw them. Ask the service for its records from that period, and poll more often.';
     case 'clock':
-      return 'A clock was wrong at that time. Check the clocks, and ask the service for its records of that time.';
+      return 'A clock was wrong at that time. Check the clocks, and ask the service for its records from that period.';
     case 'acknowledged':
-      return 'Someone acknowledged the gap there, which proves nothing. The list of gaps shows who, when and why.';
+      return 'Someone acknowledged a gap in this span, which proves nothing. The list of gaps shows who acknowledged it, when and why.';
     case 'not-settled':
-      return 'The span is so recent that more events may still be listed. Choose an earlier end, or reconcile again later.';
+      return 'The span is so recent that more of its events may yet appear in the list. Choose an earlier end, or reconcile again later.';
     default:
       return describeReason(reason);
   }

@@ -161,7 +161,7 @@ describe('a handler that fails', () => {
     expect(handler).toHaveBeenCalledOnce();
     const record = await inbox.find(event.id);
     expect(record?.lastError).toMatch(
-      /^ERR_HANDLER_FAILED: Attempt 2 at transfer\.settled recorded no result: .*Its effect may have happened/,
+      /^ERR_HANDLER_FAILED: Attempt 2 at transfer\.settled recorded no result: .*The handler's effect may have happened/,
     );
     expect(record?.history.map(({ result }) => result)).toEqual(['failed', 'lapsed', 'dead']);
   });
@@ -362,7 +362,7 @@ describe.each(['without transactions', 'in a transaction'])('an overdue handler 
     const event = anEvent();
     await receiver.handle(event, 'push');
     await until(() =>
-      lines.some((line) => /ERR_LEASE_LOST: The handler is still running although its lease/.test(line)),
+      lines.some((line) => /ERR_LEASE_LOST: The handler is still running although the lease/.test(line)),
     );
     await until(async () => (await codeOf(event)) !== 'ERR_EVENT_BUSY');
     expect(ends).toHaveLength(2);

@@ -225,7 +225,7 @@ test.each([
   ]);
   expect([kinds, runs]).toEqual([['dead'], 1]);
   expect((await inbox.find(event.id))?.lastError).toContain(
-    'Step payout returned a result that is not JSON of at most 65536 characters',
+    'Step payout returned a result that is not JSON or is longer than 65536 characters',
   );
   expect(await inbox.requeue(event.id)).toBe(0);
   expect(await inbox.requeue({ ids: [event.id], steps: { payout: 'done' } })).toBe(1);

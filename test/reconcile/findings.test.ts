@@ -80,7 +80,7 @@ test('a finding has the type, the time, the state and the entries for its event,
     { ...row('extra', 'not-known', null, 1, 'who wrote the entry'), type: null, createdAt: null },
     row('waiting', 'received_booked', 'received', 1, 'may double its effect'),
     row('unlisted', 'unlisted', 'done', 1, 'Ask the service'),
-    row('unseen', 'unseen_booked', null, 1, 'It was not recorded'),
+    row('unseen', 'unseen_booked', null, 1, 'The event was not recorded'),
   ]);
   expect(result).toMatchObject({
     agree: false,

@@ -91,7 +91,10 @@ describe('the verdict says where the event is', () => {
   test('not-proven: its time is over, and later events can still be listed', async () => {
     const pending = () => [{ key: 'a', since: new Date(NOW - WITHIN_MS - 60_000) }];
     expect((await search({ pending })).movements).toMatchObject([
-      { verdict: 'not-proven', detail: expect.stringMatching(/Events created after .* may still be listed/) },
+      {
+        verdict: 'not-proven',
+        detail: expect.stringMatching(/Events created after .* may not be in the list yet/),
+      },
     ]);
   });
 
