@@ -64,9 +64,7 @@ export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
   'createStablehooksOptions'
 >;
 
-/**
- * A decorator for methods that accept this event. The compiler doesn't check the type that a method declares for `ctx.tx`.
- */
+/** A decorator for methods that accept this event. The compiler doesn't check the method's type for `ctx.tx`. */
 export type EventDecorator<Type extends EventType, Payload = UnknownPayload> = <
   Method extends (event: WebhookEvent<Type, Payload>, context: HandlerContext<never>) => unknown,
 >(

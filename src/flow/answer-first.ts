@@ -18,7 +18,7 @@ export function answerFirst(next: Dispatch, parts: CoreParts): Dispatch {
   };
 }
 
-/** Stores a delivery when no slot is free, so a burst waits in the inbox and not in the memory of this process. */
+/** Stores a delivery if no slot is free, so that a burst of events waits in the inbox, not in this process's memory. */
 export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   return async (work) => {
     const recorded = await store.recordOne(work, 0);
@@ -27,10 +27,7 @@ export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   };
 }
 
-/**
- * Keeps the invocation alive until the events that waited for the handler or its slot have run. Waiting takes up no
- * slot.
- */
+/** Keeps the invocation alive until the events that waited for this handler or its slot have run. This takes up no slot. */
 export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   return async (work) => {
     const { result, rest } = await next(work);
@@ -43,7 +40,7 @@ async function runAfterAnswer(
   work: Work,
   { report, logger, settings }: CoreParts,
 ): Promise<void> {
-  // Handlers may start synchronously, which must not delay the answer.
+  // A handler may begin with synchronous work, which must not delay the response.
   await nextTurn(settings.runtime);
   const { event, origin, secretIndex } = work;
   let rest: Promise<unknown> | undefined;

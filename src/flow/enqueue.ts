@@ -1,4 +1,4 @@
-/** `queue`: events are recorded and put into a queue, and workers run them. */
+/** The option `queue`: events are recorded and enqueued, and workers run them. */
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import { resultOf } from '../receiver/dispatch.js';
