@@ -69,7 +69,7 @@ export function toLambdaHandler(receiver: ReceiverSource) {
   };
 }
 
-/** Throws unless the invocation is an HTTP request. If it returned, SQS would treat its message as handled and delete it. */
+/** Returns the HTTP method, or throws if there is none. If the handler returned instead, SQS would delete its message. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;

@@ -1,4 +1,4 @@
-/** `stablehooks/node`: the adapter for node:http and frameworks that expose its objects (Koa, Nest). */
+/** `stablehooks/node`: the adapter for node:http, and for frameworks that expose Node's request and response (Koa, Nest). */
 import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';

@@ -8,7 +8,7 @@ export interface EventProblem {
   readonly index: number;
   /** The names of the missing or invalid fields; empty if the element is not an object. */
   readonly fields: readonly string[];
-  /** The element itself. It may contain a payload, so be careful where you log it. */
+  /** The element itself. This value can contain a payload, so be careful where you log it. */
   readonly value: unknown;
 }
 
@@ -19,7 +19,7 @@ export interface Elements {
   /** Each event's JSON as the service wrote it, in the order of `events`. */
   readonly json: readonly string[];
   readonly problems: readonly EventProblem[];
-  /** The number of elements in the response, including malformed ones. */
+  /** The number of elements in the response, including malformed elements. */
   readonly size: number;
 }
 

@@ -15,7 +15,7 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   declare readonly status: number;
   /** All response headers. One of them may contain the service's id for this request. */
   declare readonly headers: Headers;
-  /** The first 2,000 characters of the body. The service doesn't specify its format. */
+  /** The first 2,000 characters of the body. The service doesn't specify the format of error responses. */
   declare readonly body: string;
   /** How long `Retry-After` asks to wait, in ms, even beyond `maxWaitMs`; `undefined` without a valid `Retry-After`. */
   declare readonly retryAfterMs: number | undefined;
@@ -71,7 +71,7 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
 
   /**
    * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It can
-   * contain the id of a newly created wallet. `undefined` for a list.
+   * contain the id of a newly created wallet. For a failed `list`, it is `undefined`.
    *
    * Because the response can contain an address or a balance, it isn't part of the message, and it isn't an own property,
    * so loggers that print an error's own properties don't print the response.

@@ -17,7 +17,7 @@ interface HttpCall<Value> {
   readonly parse?: ((text: string) => Value | Promise<Value>) | undefined;
 }
 
-/** Sends a request, retries it when that is safe, and resolves to a 2xx response. */
+/** Sends a request, retries the request if a retry is safe, and resolves to a 2xx response. */
 export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResult<Value>>;
 
 export function createSend(settings: Settings): Send {

@@ -17,7 +17,7 @@ export interface ClientOptions {
   /** How many times to retry a request that can safely be sent again. @default 3 */
   readonly retries?: number | undefined;
   /**
-   * How long to wait after the first attempt, in ms. The wait doubles with each attempt, then is reduced at random by up to
+   * How long to wait after the first attempt, in ms. It doubles after each attempt, and is then reduced at random by up to
    * half.
    *
    * @default 500

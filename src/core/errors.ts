@@ -77,7 +77,7 @@ export type RequestError = StablehooksError<
 /** The signed body isn't an event, or the payload doesn't match the handler's schema. `fields` lists the invalid fields. */
 export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'>;
 
-/** A handler threw an error or timed out. If it threw, `cause` is the thrown value. */
+/** A handler timed out or threw an error. If the handler threw an error, `cause` is the thrown value. */
 export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
 
 /** The event can't run now, or the receiver is at capacity or shutting down. Try again after `retryAfterMs`. */

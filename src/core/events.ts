@@ -85,7 +85,7 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/** Returns the missing or invalid fields of a value, `[]` if it isn't an object, or `null` if it is an event. */
+/** Returns which fields are missing or invalid, `[]` if the value isn't an object, or `null` if it is a valid event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =

@@ -34,7 +34,7 @@ export type Origin = 'push' | 'pull' | 'queue' | 'redrive';
 /** The right to make one attempt at an event, and to complete or fail that attempt. */
 export interface Lease {
   readonly id: string;
-  /** The fencing token. It becomes invalid once another process claims the event. */
+  /** The fencing token, which becomes invalid once another process claims the event. */
   readonly token: string;
   /** The number of this attempt, starting at 1. */
   readonly attempt: number;
@@ -105,11 +105,9 @@ export interface InboxStep {
 
 /** Options of {@link Inbox.fail}. */
 export interface FailOptions {
-  /** How long to wait until the event is due again, in ms. `null` dead-letters the event. */
+  /** How long to wait until the event is due again, in ms. Pass `null` to dead-letter the event. */
   readonly retryAfterMs: number | null;
-  /**
-   * The error text for operators. The inbox cuts it to 1,000 characters, and replaces NUL and lone surrogates with U+FFFD.
-   */
+  /** The error text for operators. The inbox keeps 1,000 characters, and replaces NUL and lone surrogates with U+FFFD. */
   readonly error: string;
   /** Set this if the handler threw `RetryLater`. @default none, because the attempt failed */
   readonly later?: { readonly maxAgeMs: number } | undefined;
@@ -374,7 +372,7 @@ export interface InboxCount {
 }
 
 /**
- * Operations for operators. The receiver and the poller don't need them to process events.
+ * Methods for operators. The receiver and the poller can process events without these methods.
  *
  * Methods that take options check them before they read or change anything. If an option is missing, unknown or invalid,
  * they reject with a `ConfigError` (`ERR_CONFIG_INVALID`).

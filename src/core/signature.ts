@@ -21,14 +21,14 @@ export interface SignatureFormat {
    * @default any: 64 hex digits, or 43 characters of base64 or base64url, with or without padding
    */
   readonly encoding?: SignatureEncoding | undefined;
-  /** The text before the encoded bytes, such as `sha256=`. A signature without it counts as malformed. @default '' */
+  /** The text before the encoded bytes, such as `sha256=`. A signature without this text counts as malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
 /** A key that you share with the service. A string is encoded as UTF-8. */
 export type Secret = string | Uint8Array;
 
-/** One secret, or several during a rotation. */
+/** One secret, or several secrets during a rotation. */
 export type Secrets = Secret | readonly Secret[];
 
 /**
@@ -158,10 +158,7 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   );
 }
 
-/**
- * Whether a secret is usable. To HMAC, a key of zeros equals an empty key. White space around a string is usually a
- * mistake.
- */
+/** Whether a secret is usable. In HMAC, a key of zeros equals an empty key. White space around it is usually a mistake. */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? /[^\0]/.test(secret) && secret === secret.trim()

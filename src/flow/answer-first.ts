@@ -1,6 +1,4 @@
-/**
- * `answer: 'recorded'`: a delivery gets its response once it is durably stored. Its handler runs after the response.
- */
+/** `answer: 'recorded'`: a delivery gets its response once the event is durably stored. The handler runs after that. */
 import { nextTurn } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
 import { hasHandler } from '../receiver/options.js';

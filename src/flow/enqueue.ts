@@ -7,8 +7,8 @@ import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
 /**
- * Enqueues known events. If this process ends after it has recorded an event but before it has enqueued the event,
- * `redrive` enqueues the event after `leaseMs`.
+ * Enqueues known events. If this process ends after it has recorded an event, but before it has enqueued that event,
+ * `redrive` enqueues the event once `leaseMs` has passed.
  */
 export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): Dispatch {
   const { queue, use, leaseMs } = settings;

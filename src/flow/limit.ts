@@ -4,7 +4,7 @@ import type { Dispatch } from '../receiver/work.js';
 
 /**
  * Limits how many handlers run at a time. If no slot is free, a delivery goes to `whenFull`, or is refused as `busy` if
- * that isn't set. Stored events and jobs wait for a slot.
+ * there is no such function. Stored events and jobs wait for a slot.
  */
 export function limitConcurrency(
   next: Dispatch,

@@ -3,7 +3,7 @@ import { deferred } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { orAborted, type Runtime } from '../core/runtime.js';
 
-/** The maximum `retryAfterMs` if all slots are taken. It is random and at least one second, which spreads out bursts. */
+/** The maximum `retryAfterMs` if all slots are taken. The actual value is random, which spreads out bursts. */
 const RETRY_MS = 5_000;
 
 export class Slots {

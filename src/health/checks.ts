@@ -229,7 +229,7 @@ function checkCoverage(
   }
   const quiet =
     last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-  const proven = `${quiet}. The list proves that nothing is missing until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
+  const proven = `${quiet}. The list proves that nothing is missing up to ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     return { tone: 'failing', message: `${proven} But ${doubt}` };
   }

@@ -1,4 +1,4 @@
-/** The facts that `health` reads from an inbox. It reads only limited lists, and counts that an index provides. */
+/** The facts that `health` reads from an inbox. It reads only lists of limited length, and counts from an index. */
 import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
 import {
@@ -125,7 +125,7 @@ async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], no
   };
 }
 
-/** Returns since when an event has been failing without being requeued. */
+/** Returns when an event's current series of failed attempts began. */
 function failingSince({ history, attempts, state, updatedAt }: InboxRecord): number {
   const ended = history.slice(-Math.max(1, state === 'leased' ? attempts - 1 : attempts));
   return ended.find(({ result }) => result === 'failed')?.startedAt ?? updatedAt;

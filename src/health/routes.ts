@@ -6,9 +6,9 @@ import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './
 
 /** Two route handlers that return a `Response`. The responses contain no messages, ids or times. */
 export interface HealthRoutes {
-  /** For monitoring, as at `/healthz`. Returns 200 if every check is healthy, otherwise 503. The body lists the checks. */
+  /** The route for monitoring, such as `/healthz`. Returns 200 if every check is healthy, otherwise 503, and the checks. */
   readonly health: () => Promise<Response>;
-  /** For a load balancer, as at `/readyz`. Returns 200 if the inbox can be read, otherwise 503. */
+  /** The route for load balancers, such as `/readyz`. Returns 200 if the inbox can be read, otherwise 503. */
   readonly ready: () => Promise<Response>;
 }
 

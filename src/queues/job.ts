@@ -47,7 +47,7 @@ const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 export interface JobData {
   /** The event's JSON as it arrived. It is a string because queue engines change some JSON values and refuse others. */
   readonly event: string;
-  /** The trace context of the enqueuing span, as a W3C `traceparent`. */
+  /** The trace context of the span that enqueued the event, as a W3C `traceparent`. */
   readonly traceparent?: string | undefined;
 }
 

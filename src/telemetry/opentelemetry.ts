@@ -45,7 +45,7 @@ export interface OpenTelemetryOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Outcomes that need a person. Their spans have the status ERROR. */
+/** Outcomes that need a person's attention. Spans of these outcomes have the status ERROR. */
 const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies Outcome['kind'][];
 
 /** The error code of a handler that threw `RetryLater`. Such a handler did not fail. */
@@ -56,7 +56,7 @@ const LATER = 'ERR_HANDLER_LATER';
  * spans, metrics and attributes are listed in docs/telemetry.md.
  *
  * No span or metric contains a payload, a body, a secret, a token, a signature, an ordering key or an error message. Spans
- * contain the event's id and the names of its steps. Without a registered SDK, nothing is recorded.
+ * contain the event's id and the names of the handler's steps. Without a registered SDK, nothing is recorded.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */

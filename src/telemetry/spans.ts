@@ -50,7 +50,7 @@ export function inSpan<Result>(
   return running as Result;
 }
 
-/** Marks a span as failed, without the error's message, which may contain a payload. */
+/** Marks a span as failed. The error's message is left out, because it can contain a payload. */
 export function setError(span: Span | undefined, code: string): void {
   span?.setAttribute('error.type', code);
   span?.setStatus({ code: SpanStatusCode.ERROR });

@@ -115,7 +115,7 @@ describe('the quiet week', () => {
       checks: {
         coverage: {
           message: expect.stringMatching(
-            /^The last event arrived at \S+01T09:00.* missing until \S+08T08:55/,
+            /^The last event arrived at \S+01T09:00.* missing up to \S+08T08:55/,
           ),
         },
       },
