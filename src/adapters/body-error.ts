@@ -11,7 +11,7 @@ export function tooLarge(maxBytes: number): RequestError {
 export function incomplete(cause?: unknown): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    "The length of the body does not match its content-length: the connection closed early, or a proxy truncated the body. Next's proxy truncates at 10 MB (proxyClientMaxBodySize). No handler ran.",
+    "The length of the body does not match its content-length: the connection closed early, or a proxy truncated the body. Next's proxy truncates bodies at 10 MB (proxyClientMaxBodySize). No handler ran.",
     { cause },
   );
 }
