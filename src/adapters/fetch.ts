@@ -66,7 +66,7 @@ export function createFetchHandler(
   };
 }
 
-/** Adapts a Request. It is a class, because its instances are fast to create. A wrong argument throws when it is read. */
+/** Adapts a Request. It is a class, because its instances are fast to create. Reading a wrong argument throws an error. */
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
   readonly #context: readonly unknown[];
@@ -121,7 +121,7 @@ class FetchWebhookRequest implements WebhookRequest {
     return body;
   }
 
-  /** Stops reading. If nothing has arrived, a parser may have read the body first, or a proxy may not have passed it on. */
+  /** Stops reading. If nothing has arrived, a parser may have read the body first, or a proxy may have dropped the body. */
   cancelBody(): void {
     const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];

@@ -91,7 +91,7 @@ function readBody({ body, isBase64Encoded }: LambdaEvent, maxBytes: number): Uin
 function toUrl(event: LambdaEvent): string {
   const { path: stagePath, elb } = Object(Reflect.get(event, 'requestContext'));
   const path = [event.rawPath, stagePath, event.path].find((value) => typeof value === 'string') ?? '';
-  // Some gateways decode the path. A `?` in it was `%3F`, so it does not begin the query.
+  // Some gateways decode the path. A `?` in such a path was `%3F`, so it does not begin the query.
   const encoded = path.replaceAll('?', '%3F').replaceAll('#', '%23');
   const raw: unknown = event.rawQueryString;
   const query = typeof raw === 'string' ? raw : toQuery(event, elb !== undefined);

@@ -58,7 +58,7 @@ export type StablehooksModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   'createStablehooksOptions'
 >;
 
-/** A class that {@link StablehooksModule.forRootAsync} accepts as `useClass` or `useExisting` implements this interface. */
+/** The interface of a class that {@link StablehooksModule.forRootAsync} accepts as `useClass` or `useExisting`. */
 export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
   StablehooksModuleOptions,
   'createStablehooksOptions'
@@ -238,8 +238,8 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
 
 /**
  * Adds a receiver and its route to a Nest app. The route runs before Nest's parsers, middleware, guards and interceptors,
- * so it can read the signed bytes whatever you set for `bodyParser` and `rawBody`. The receiver's handlers are the methods
- * marked with {@link OnEvent} in all providers and controllers of the app.
+ * so the route can read the signed bytes whatever you set for `bodyParser` and `rawBody`. The receiver's handlers are the
+ * methods marked with {@link OnEvent} in all providers and controllers of the app.
  *
  * The receiver closes when Nest calls `onModuleDestroy`. Nest does so on `app.close()` and, if you have called
  * `app.enableShutdownHooks()`, on shutdown signals. New deliveries then get a 503, and the shutdown waits for deliveries

@@ -176,9 +176,9 @@ function refuseOther(this: Readable, chunk: unknown): void {
 }
 
 /**
- * Discards the unread rest of a body. If it is longer than {@link DRAIN_BYTES} or takes longer than {@link DRAIN_MS}, the
- * connection closes after the response. Await the result before you write the response. Otherwise, a sender that is still
- * writing could lose the response, and some proxies would report a 502.
+ * Discards the unread rest of a body. If the rest is longer than {@link DRAIN_BYTES} or takes longer than {@link DRAIN_MS},
+ * the connection closes after the response. Await the result before you write the response. Otherwise, a sender that is
+ * still writing could lose the response, and some proxies would report a 502.
  */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,

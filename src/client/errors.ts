@@ -13,7 +13,7 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   declare readonly url: string;
   /** The HTTP status, or 0 if a browser hides the status of a redirect. */
   declare readonly status: number;
-  /** All response headers. One of them may contain the service's id for this request. */
+  /** All response headers, for example to find the service's id for this request. */
   declare readonly headers: Headers;
   /** The first 2,000 characters of the body. The service doesn't specify the format of error responses. */
   declare readonly body: string;

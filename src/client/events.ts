@@ -18,7 +18,7 @@ export interface EventList extends Elements {
   readonly servedAt: number | null;
 }
 
-/** The calls for events. They reject with a `ClientError` or, if you abort them, with the signal's reason. */
+/** The calls for events. Each call rejects with a `ClientError` or, if you abort the call, with the signal's reason. */
 export interface Events {
   /**
    * Lists events of known and unknown types. Use `isKnownEvent` to narrow their types. Additional keys stay on the events.

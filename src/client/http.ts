@@ -116,14 +116,14 @@ function toConnectionError(
   return new ConnectionError(`${method} ${url} ${what}. ${fix}`, { ...line, unsent, cause });
 }
 
-/** A POST is sent again only if it certainly didn't arrive, because the service might have acted before a 408 or 429. */
+/** A POST is sent again only if it certainly didn't arrive, because the service might act before it sends a 408 or 429. */
 function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
   if (!(error instanceof ApiError) || error.method === 'POST') return false;
   return error.status === 408 || error.status === 429 || error.status >= 500;
 }
 
-/** Returns the service's `Retry-After` plus a random part, or exponential backoff without it, capped at `maxWaitMs`. */
+/** Returns how long to wait: `Retry-After` plus a random part, or else exponential backoff, capped at `maxWaitMs`. */
 function retryWaitMs(
   error: ApiError | ConnectionError,
   retry: number,

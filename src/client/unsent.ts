@@ -1,4 +1,4 @@
-/** The maximum number of nested causes to read. It is limited because an error can be its own cause. */
+/** The maximum number of nested causes to read. There is a limit because an error can be its own cause. */
 export const MAX_CAUSES = 8;
 
 /** Matches failures to connect, by the codes of Node, undici and Bun, and by the message of Deno, which has no codes. */

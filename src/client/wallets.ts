@@ -56,7 +56,7 @@ interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The calls for wallets. They reject with a `ClientError` or, if you abort them, with the signal's reason. */
+/** The calls for wallets. Each call rejects with a `ClientError` or, if you abort the call, with the signal's reason. */
 export interface Wallets {
   /**
    * Creates a wallet. The request is retried only if it is certain that it didn't reach the service, because the service

@@ -17,12 +17,12 @@ export function deferred(): { readonly promise: Promise<void>; readonly resolve:
 /** Functions that aren't async themselves, but call an async function and return its promise. */
 const wrappers = new WeakSet<object>();
 
-/** Whether a function is async in the compiled code, or wraps one that is. Returning a promise isn't enough. */
+/** Whether a function is async in the compiled code, or was marked as async. Returning a promise isn't enough. */
 export function isAsync(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object AsyncFunction]' || wrappers.has(value);
 }
 
-/** Returns `wrapper`. If `called`, the function that it wraps, is async, `wrapper` is marked as async. */
+/** Marks `wrapper` as async if the function `called` is async, and returns `wrapper`. */
 export function wrapping<Wrapper extends object>(called: object, wrapper: Wrapper): Wrapper {
   if (isAsync(called)) wrappers.add(wrapper);
   return wrapper;

@@ -169,7 +169,7 @@ export function messageOf(thrown: unknown): string | undefined {
   }
 }
 
-/** Unwraps a Drizzle error. Its message quotes parameters, which can contain a payload, but its cause is safe. */
+/** Returns the cause of a Drizzle error, because the error's own message quotes parameters, which can contain a payload. */
 function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }

@@ -21,7 +21,7 @@ export interface EventEnvelope<Type extends string, Payload> {
   /** The event's id, the same in every delivery and in the event list. Like `type`, it can be up to 512 UTF-8 bytes long. */
   readonly id: string;
   readonly type: Type;
-  /** When the event was created, as an RFC 3339 date-time. Events don't always arrive in the order of these times. */
+  /** When the event was created, as an RFC 3339 date-time. Events don't always arrive in the order of their creation. */
   readonly created_at: string;
   readonly payload: Payload;
   /** Whether an endpoint has accepted the event. The event list includes this field, but a delivery might not. */
@@ -57,7 +57,7 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
 /** The maximum length of `id` and `type`, in UTF-8 bytes. A Postgres index rejects rows over 2,704 bytes. */
 export const MAX_NAME_BYTES = 512;
 
-/** Rejects control characters and lone surrogates. Databases can change them, so two different ids could become equal. */
+/** Rejects control characters and lone surrogates, which some databases change, so that different ids could become equal. */
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /** Whether a value is valid as the id, type or ordering key of an event. */

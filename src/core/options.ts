@@ -58,7 +58,7 @@ export function rule<Default = undefined>(
   return { expected, accepts, default: fallback as Default };
 }
 
-/** An integer. By default, it must be from 1 to 2,147,483,647, which is the longest time in ms that a timer accepts. */
+/** An integer, by default at least 1 and at most 2,147,483,647, which is the longest time in ms that a timer accepts. */
 export function integer<const Default extends number | undefined = undefined>(
   bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
 ): OptionRule<Default> {

@@ -114,7 +114,7 @@ export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms:
   return timer;
 }
 
-/** Lets the event loop do other work before it resolves. */
+/** Resolves after the event loop has had a turn to do other work. */
 export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promise<void> {
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }

@@ -4,7 +4,7 @@ import type { Awaitable } from './awaitable.js';
 import { decodeBase64, encode, isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';
 
-/** The default name of the signature header. In the name that your service uses, its own name replaces SERVICE. */
+/** The default name of the signature header. Your service's header has the name of the service in place of SERVICE. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
 
 /** All signature encodings. */
@@ -158,7 +158,9 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   );
 }
 
-/** Whether a secret is usable. In HMAC, a key of zeros equals an empty key. White space around it is usually a mistake. */
+/**
+ * Whether a secret is usable. HMAC treats a key of zeros like an empty key. White space at either end is usually a mistake.
+ */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? /[^\0]/.test(secret) && secret === secret.trim()

@@ -1,4 +1,6 @@
-/** `answer: 'recorded'`: a delivery gets its response once the event is durably stored. The handler runs after that. */
+/**
+ * `answer: 'recorded'`: a delivery gets its response once the event is durably stored. The handler runs after the response.
+ */
 import { nextTurn } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
 import { hasHandler } from '../receiver/options.js';
@@ -25,7 +27,9 @@ export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   };
 }
 
-/** Keeps the invocation alive until the events that waited for this handler or its slot have run. This takes up no slot. */
+/**
+ * Keeps the invocation alive until the events that waited for the handler or its slot have run. Waiting takes up no slot.
+ */
 export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   return async (work) => {
     const { result, rest } = await next(work);

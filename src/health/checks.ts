@@ -185,7 +185,7 @@ export const CHECKS = {
   },
 } satisfies Readonly<Record<string, Check>>;
 
-/** How far the clocks of two machines can differ without a failure, in ms. */
+/** How far the clocks of two machines can differ before the check fails, in ms. */
 const CLOCK_MS = 60_000;
 
 /** The age, in ms, at which a result of `findOwed` is stale, because a nightly job must have missed a night. */

@@ -21,7 +21,7 @@ const MANY_FAILED = 3;
 export type HealthFacts = Awaited<ReturnType<typeof readFacts>>;
 
 export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettings, 'dueMs'>, now: number) {
-  // One more, because an event is overdue once `dueMs` have passed, and a filter excludes its end.
+  // Plus 1, because an event is overdue once `dueMs` has passed, and a filter excludes its end.
   const dueUntil = Math.max(0, Math.floor(now - dueMs) + 1);
   // The queries run one after another, so that a health check never takes several connections from a pool.
   const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);

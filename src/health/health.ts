@@ -23,7 +23,7 @@ export interface HealthCheck {
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
   readonly healthy: boolean;
-  /** What the check found, and what to do about it. It can contain a handler's error message. Times are in ISO 8601. */
+  /** What the check found, and what to do about it. The text can contain a handler's error. Times are in ISO 8601. */
   readonly message: string;
   /** The number of affected gaps, events or deliveries; `null` if there is nothing to count. */
   readonly count: number | null;
@@ -33,7 +33,7 @@ export interface HealthCheck {
 export interface Health {
   /** Whether every check is healthy. */
   readonly healthy: boolean;
-  /** The worst tone of all checks. Until the first event is done, it is never better than `neutral`. */
+  /** The worst tone of all checks. Until the first event is done, the tone is never better than `neutral`. */
   readonly tone: HealthTone;
   /** A summary that names the checks that need your attention. */
   readonly verdict: string;

@@ -6,7 +6,7 @@ import { HEALTH_CHECKS } from '../health/checks.js';
 import { type Health, health } from '../health/health.js';
 import type { HealthInbox, HealthLimits } from '../health/options.js';
 
-/** How long to wait for an inbox, in ms. It is limited because exporters wait for metrics indefinitely. */
+/** How long to wait for an inbox, in ms. There is a limit because exporters wait for metrics indefinitely. */
 const READ_TIMEOUT_MS = 5_000;
 
 const LEVELS = { ok: 0, neutral: 0, warning: 1, failing: 2 } as const;

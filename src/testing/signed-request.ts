@@ -25,7 +25,8 @@ export interface SignedRequest {
 }
 
 /**
- * Creates a delivery of an event, signed the way the service does it. If you pass bytes, they become the body unchanged.
+ * Creates a delivery, and signs it the way the service does. If you pass bytes instead of an event, the body is these
+ * bytes, unchanged.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
