@@ -96,7 +96,7 @@ class FetchWebhookRequest implements WebhookRequest {
 
   get waitUntil(): FetchHandlerOptions['waitUntil'] {
     const lifetime = this.#context.find(isLifetime);
-    // Platforms refuse to call `waitUntil` without its object.
+    // Called as a method, because platforms refuse to run `waitUntil` on its own.
     return lifetime === undefined ? this.#waitUntil : (work) => lifetime.waitUntil(work);
   }
 

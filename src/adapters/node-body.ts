@@ -15,7 +15,7 @@ import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
-/** Where parsers leave their results. Reading them can throw: Vercel's `body` throws if the body isn't JSON. */
+/** The properties that parsers set. Reading them can throw: Vercel's `body` throws if the body isn't JSON. */
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
 /** @param fix - what to change in this framework if a parser read the body first. */

@@ -5,7 +5,7 @@ import { redact } from './token.js';
 export interface HttpResult<Value> extends ResponseFacts {
   /** The parsed JSON of the body, whose shape hasn't been checked yet. */
   readonly value: Value;
-  /** The time of the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
   readonly servedAt: number | null;
 }
 
@@ -83,7 +83,7 @@ function readDate(header: string | null): number | null {
   return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;
 }
 
-/** Reads `Retry-After` (RFC 9110, 10.2.3): a number of seconds or an HTTP date. Returns `undefined` if it is neither. */
+/** Reads `Retry-After` (RFC 9110, 10.2.3): a number of seconds or an HTTP date. Returns `undefined` for other text. */
 function readRetryAfter(value: string | null, now: number): number | undefined {
   if (value !== null && /^\d+$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER);
   const at = readDate(value);

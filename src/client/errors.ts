@@ -37,7 +37,9 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /** Whether it is certain that the request didn't reach the service. If so, you can safely send it again, even a POST. */
+  /**
+   * Whether it is certain that the request didn't reach the service. If so, you can safely repeat the request, even a POST.
+   */
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
@@ -71,7 +73,7 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
 
   /**
    * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It can
-   * contain the id of a newly created wallet. For a failed `list`, it is `undefined`.
+   * contain the id of a newly created wallet. After a failed `list`, `answer` is `undefined`.
    *
    * Because the response can contain an address or a balance, it isn't part of the message, and it isn't an own property,
    * so loggers that print an error's own properties don't print the response.

@@ -1,7 +1,7 @@
 /** A value, or a promise that resolves to the value. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
-/** Whether a value has a `then` method, as promises have, including promises from libraries and from other realms. */
+/** Whether a value has a `then` method, as every promise does, even a promise from a library or another realm. */
 export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }

@@ -1,7 +1,7 @@
 /** The errors and their codes. Messages say what happened and what to do, and contain no secrets, tokens or payloads. */
 import { isPromise } from './awaitable.js';
 
-/** The base class of all errors in this package. Branch on `code`, which is stable. */
+/** The base class of all errors in this package. To tell errors apart, use `code`, which is stable. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;

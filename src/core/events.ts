@@ -16,7 +16,7 @@ export type EventType = (typeof EVENT_TYPES)[number];
 /** A payload that no schema has checked. The service doesn't specify the contents of its payloads. */
 export type UnknownPayload = Readonly<Record<string, unknown>>;
 
-/** The fields that every event has. Additional keys stay on the object. */
+/** The fields that every event has. Additional keys in the JSON stay on the object. */
 export interface EventEnvelope<Type extends string, Payload> {
   /** The event's id, the same in every delivery and in the event list. Like `type`, it can be up to 512 UTF-8 bytes long. */
   readonly id: string;

@@ -2,7 +2,7 @@
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
-/** The maximum length of a log line, in characters. It is limited because a handler's error can quote a whole response. */
+/** The maximum length of a line, in characters. There is a limit because a handler's error can quote a whole response. */
 const MAX_LINE = 10_000;
 
 /** Writes one line. If the logger throws, the error is ignored, because it can't be reported anywhere else. */

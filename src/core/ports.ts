@@ -164,8 +164,8 @@ export interface Inbox<Tx = undefined> {
   complete(lease: Lease): Awaitable<boolean>;
 
   /**
-   * Returns a lease for the first attempt at an event without a query, because the attempt's open transaction acts as the
-   * lease. Implement this method only if other calls don't wait for that transaction: while the transaction is open, a
+   * Returns a lease for the first attempt at an event. This needs no query, because the attempt's open transaction acts as
+   * the lease. Implement this method only if other calls don't wait for that transaction: while the transaction is open, a
    * claim must return `leased`, and `record` and `ignore` must return `running`.
    *
    * With this lease, {@link transaction} stores the event as done and commits the effect in the same transaction. If the
@@ -200,7 +200,7 @@ export interface Inbox<Tx = undefined> {
    * the lease has a key, the next event with that key becomes due, as in {@link complete}. Returns `false` and changes
    * nothing if the lease was lost.
    *
-   * With `later`, the attempt doesn't count as failed. The event becomes `received`, it is due after `retryAfterMs`, and
+   * With `later`, the attempt doesn't count as failed. The event becomes `received` and is due after `retryAfterMs`, and
    * its number of attempts decreases by one. If the event was first received at least `maxAgeMs` ago, it becomes `dead`
    * instead, and the method returns `'dead'`.
    */
@@ -282,7 +282,7 @@ export interface Inbox<Tx = undefined> {
 /** The name of the note that stores the poller's state. A poller leases this note while it polls. */
 export const POLL_NOTE = 'poll';
 
-/** One attempt at an event. Times are in epoch ms, by the inbox's clock. */
+/** One attempt at an event. Times come from the inbox's clock, in epoch ms. */
 export interface InboxAttempt {
   /** The attempt's number, starting at 1, or 0 if an operator discarded or requeued the event before its first attempt. */
   readonly attempt: number;
@@ -304,7 +304,7 @@ export interface InboxAttempt {
   readonly reason?: string | undefined;
 }
 
-/** An event as the inbox stores it. Times are in epoch ms, by the inbox's clock. */
+/** An event as the inbox stores it. Times come from the inbox's clock, in epoch ms. */
 export interface InboxRecord {
   readonly id: string;
   /** The event's type, or an empty string if only the event's id was imported. */
@@ -339,7 +339,7 @@ export interface InboxRecord {
 
 /**
  * Selects the events that match all given conditions. A condition that is present with the value `undefined` is rejected.
- * Times are in epoch ms, by the inbox's clock.
+ * Times are in epoch ms, and refer to the inbox's clock.
  */
 export interface InboxFilter {
   readonly ids?: readonly string[] | undefined;
@@ -351,7 +351,10 @@ export interface InboxFilter {
   readonly receivedSince?: number | undefined;
   /** Only events that were received before this time. */
   readonly receivedUntil?: number | undefined;
-  /** Only events whose state last changed at or after this time. For a dead event, that is when it became dead. */
+  /**
+   * Only events whose state last changed at or after this time. A dead event's state last changed when the event became
+   * dead.
+   */
   readonly updatedSince?: number | undefined;
   /** Only events whose state last changed before this time. */
   readonly updatedUntil?: number | undefined;

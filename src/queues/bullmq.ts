@@ -59,7 +59,7 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
  * the event failed and isn't due yet, the processor delays the job by up to a minute. BullMQ doesn't count such a delay as
  * an attempt.
  *
- * @param receiver - a receiver without the option `queue`. The receiver must use the same inbox as the receivers that
+ * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
  * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
  */
 export function bullmqProcessor(

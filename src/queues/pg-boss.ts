@@ -83,7 +83,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the process. Even
  * then, no event is lost.
  *
- * @param receiver - a receiver without the option `queue`. The receiver must use the same inbox as the receivers that
+ * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
  * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
  */
 export function pgBossProcessor(
