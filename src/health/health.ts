@@ -23,7 +23,7 @@ export interface HealthCheck {
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
   readonly healthy: boolean;
-  /** What the check found, and what to do about it. The text can contain a handler's error. Times are in ISO 8601. */
+  /** What the check found, and what to do about it. The text can contain a handler's error. Times are in ISO 8601 format. */
   readonly message: string;
   /** The number of affected gaps, events or deliveries; `null` if there is nothing to count. */
   readonly count: number | null;
