@@ -1,4 +1,6 @@
-/** `stablehooks`: the receiver, the memory inbox, the ports, and standalone functions for verifying and parsing. */
+/**
+ * `stablehooks`: the receiver, the memory inbox, the types of inboxes and queues, and functions to verify and parse events.
+ */
 export {
   ConfigError,
   PermanentError,

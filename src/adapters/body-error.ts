@@ -1,4 +1,4 @@
-/** The errors of reading a body, shared by Node streams, web streams and bodies that platforms pass as text. */
+/** The errors for bodies that can't be read, shared by Node streams, web streams and bodies that platforms pass as text. */
 import { type RequestError, StablehooksError } from '../core/errors.js';
 
 export function tooLarge(maxBytes: number): RequestError {
@@ -11,7 +11,7 @@ export function tooLarge(maxBytes: number): RequestError {
 export function incomplete(cause?: unknown): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    "The length of the body does not match its content-length: the connection closed early, or a proxy truncated the body. Next's proxy truncates at 10 MB (proxyClientMaxBodySize). No handler ran.",
+    "The length of the body does not match its content-length: the connection closed early, or a proxy truncated the body. Next's proxy truncates bodies at 10 MB (proxyClientMaxBodySize). No handler ran.",
     { cause },
   );
 }
@@ -22,11 +22,11 @@ const CLOSED: readonly unknown[] = [
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'AbortError',
-  // Deno's error.
+  // The names of Deno's errors.
   ...['BadResource', 'Http'],
 ];
 
-/** Reading the body failed, because the connection broke or because other code destroyed the stream with an error. */
+/** The error for a body that couldn't be read because the connection broke, or because other code destroyed the stream. */
 export function failed(cause: unknown): RequestError {
   const { code, name } = Object(cause);
   if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {
@@ -34,12 +34,12 @@ export function failed(cause: unknown): RequestError {
   }
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    'Reading the body failed; see the cause. It may be a size limit of the framework, or a decoder that ran before the receiver.',
+    'Reading the body failed; see the cause. The framework may have a size limit, or a decoder may have run before the receiver.',
     { cause },
   );
 }
 
-/** The signed bytes are unknown, because other code read or converted the body first. */
+/** The error for a body whose signed bytes are unknown, because other code read or converted the body first. */
 export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',

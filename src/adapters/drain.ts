@@ -1,8 +1,8 @@
 /**
- * How much of a refused body to discard, and for how long, so that the sender can read the response and the connection
- * stays usable.
+ * How much of a refused body to read and discard, in bytes, and for how long, in ms. Without this, the sender might not be
+ * able to read the response or to use the connection again.
  */
 export const DRAIN_BYTES = 4 * 1_048_576;
 export const DRAIN_MS = 5_000;
-/** How long a response waits for the drain if the connection closes afterwards. */
+/** How long to wait for the rest of a body, in ms, before sending a response after which the connection closes. */
 export const RESPONSE_WAIT_MS = 1_000;

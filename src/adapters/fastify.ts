@@ -13,7 +13,7 @@ const FIX =
 /** A content-type that every release of Fastify accepts. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
 
-/** The part of a Fastify instance that the plugin uses: a structural type, so it compiles with and without Fastify. */
+/** The part of a Fastify instance that the plugin needs. The type is structural, so it compiles even without Fastify. */
 export interface FastifyScope {
   removeAllContentTypeParsers(): unknown;
 }
@@ -22,13 +22,14 @@ export interface FastifyScope {
 export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
 
 /**
- * Creates a plugin that receives deliveries at the prefix you register it with. It reads the stream that `preParsing`
- * hooks return, and changes no parsers outside its own scope. `maxBodyBytes` replaces Fastify's `bodyLimit`. Responses
- * pass through Fastify's hooks. The receiver logs to `request.log`, unless it has its own `logger` or Fastify's logger is
- * disabled. Don't wrap the plugin in `fastify-plugin`, which would remove its scope.
+ * Creates a plugin that receives deliveries at the prefix under which you register it. The plugin reads the stream that
+ * `preParsing` hooks return, and doesn't change parsers outside its own scope. The receiver's `maxBodyBytes` replaces
+ * Fastify's `bodyLimit`. Responses pass through Fastify's hooks. The receiver logs to `request.log`, unless you passed it a
+ * `logger` or disabled Fastify's logger. Don't wrap the plugin in `fastify-plugin`, because it would then have no scope of
+ * its own.
  *
- * @param receiver - a receiver, or a function that creates one on the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
+ * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.
  *
  * @example
  * ```ts
@@ -41,24 +42,25 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
     const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', ({ raw }, stream, done) => {
-      // Hooks before the handler may be asynchronous, and another listener may have set the stream flowing.
+      // Paused, because hooks before the handler can be asynchronous, and another listener may have started the stream.
       stream.pause();
       if (stream !== raw) endWith(raw, stream);
       done(null, stream);
     });
-    // Fastify responds with 415 to a malformed content-type, which the receiver does not care about.
+    // Fastify responds with 415 to a malformed content-type, but the receiver accepts any content-type.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
       const { 'content-type': type } = request.raw.headers;
-      // Setting a header makes Fastify copy all headers at each use, so only do this for requests that may need it.
+      // Setting a header makes Fastify copy all headers each time they are used, so do this only if the type may be
+      // malformed.
       if (type !== undefined && !PLAIN_TYPE.test(type)) request.headers = { 'content-type': undefined };
       done(null, payload);
     });
     fastify.all('/', async (request, reply) => {
       const { raw, log, body } = request;
       const stream = body instanceof Readable ? body : raw;
-      // Later hooks see a body only if another hook left one.
+      // Later hooks must not mistake the stream for a parsed body.
       if (stream === body) request.body = undefined;
-      // Without a logger, Fastify's `log` has no level and one function that discards every line.
+      // If Fastify's logger is disabled, `log` has no level, and the same function discards the lines of every method.
       const logger = log.level === undefined && log.warn === log.error ? undefined : log;
       const delivery = new NodeWebhookRequest(raw, FIX, { stream, parsed: request, logger });
       const { status, headers, body: answer } = toWebhookResponse(await receive(parts, delivery));
@@ -68,9 +70,9 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
   };
 }
 
-/** Ends a stream that a hook made of the request when the request is cut off. `pipe` does not do that. */
+/** If the request is cut off, ends the stream that a hook derived from it, because `pipe` doesn't end that stream. */
 function endWith(raw: IncomingMessage, stream: Readable): void {
   raw.once('aborted', () => stream.destroy());
-  // Readers recognise a cut-off request by this event. The error may come while no reader is listening.
+  // Readers recognise a cut-off request by the event `aborted`. An error may be emitted while no reader is listening.
   stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

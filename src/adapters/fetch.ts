@@ -18,11 +18,11 @@ const FIX =
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {
   /**
-   * Keeps the invocation alive until handlers that run after the response have ended. Pass, for example, `waitUntil` from
-   * `@vercel/functions`. Handlers run after the response with `answer: 'recorded'`, and when they take longer than
+   * Keeps the invocation alive while handlers run after the response. Pass, for example, `waitUntil` from
+   * `@vercel/functions`. A handler runs after the response if you set `answer: 'recorded'`, or if it takes longer than
    * `handlerTimeoutMs`.
    *
-   * @default the `waitUntil` method of one of the handler's later arguments
+   * @default the `waitUntil` method of an argument that the platform passes after the request
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
@@ -33,12 +33,13 @@ type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promis
 /**
  * Creates a handler that takes a Request and returns a Response. Its promise never rejects.
  *
- * Platforms may pass additional arguments to the handler. The first one that has a `waitUntil` method (the ExecutionContext
- * on Workers, the context on Netlify and Vercel Edge) keeps the invocation alive for handlers that run after the response.
- * Other arguments are ignored.
+ * Platforms can pass more arguments to the handler. If such an argument has a `waitUntil` method, the handler calls this
+ * method to keep the invocation alive while handlers run after the response. Examples are the ExecutionContext on Workers
+ * and the context on Netlify and Vercel Edge. Other arguments are ignored.
  *
- * @param receiver - a receiver, or a function that creates one on the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is invalid.
+ * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function, or when an option is
+ * invalid.
  *
  * @example
  * ```ts
@@ -65,7 +66,7 @@ export function createFetchHandler(
   };
 }
 
-/** A Request as a `WebhookRequest`: a class, because it is faster to create. Wrong arguments throw when the receiver reads them. */
+/** Adapts a Request. It is a class, because its instances are fast to create. Reading a wrong argument throws an error. */
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
   readonly #context: readonly unknown[];
@@ -95,7 +96,7 @@ class FetchWebhookRequest implements WebhookRequest {
 
   get waitUntil(): FetchHandlerOptions['waitUntil'] {
     const lifetime = this.#context.find(isLifetime);
-    // Platforms refuse a detached call of the method.
+    // Called as a method, because platforms refuse to run `waitUntil` on its own.
     return lifetime === undefined ? this.#waitUntil : (work) => lifetime.waitUntil(work);
   }
 
@@ -107,7 +108,7 @@ class FetchWebhookRequest implements WebhookRequest {
     const request = this.#request;
     if (isUsed(request)) throw unavailable(FIX);
     const length = request.headers.get('content-length') ?? '';
-    // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
+    // A transfer-encoding header overrides the declared length (RFC 9112, 6.3).
     const isDeclared = /^\d+$/.test(length) && !request.headers.has('transfer-encoding');
     const limit = isDeclared ? Number(length) : maxBytes;
     if (limit > maxBytes) throw tooLarge(maxBytes);
@@ -120,7 +121,7 @@ class FetchWebhookRequest implements WebhookRequest {
     return body;
   }
 
-  /** If nothing arrived in time, a parser may have read the stream, or a proxy passed none on: such a stream never ends. */
+  /** Stops reading. If nothing has arrived, a parser may have read the body first, or a proxy may have dropped the body. */
   cancelBody(): void {
     const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];
@@ -129,10 +130,10 @@ class FetchWebhookRequest implements WebhookRequest {
     if (isEmpty) throw emptyBody();
   }
 
-  /** The body; `undefined` when it is longer than the limit. */
+  /** Returns the body, or `undefined` if it is longer than the limit. */
   async #readWhole(limit: number, incoming: Incoming | undefined): Promise<Uint8Array | undefined> {
     let size = 0;
-    // Ends the reading of a body without a declared length, which would go on without a limit.
+    // Stops reading at the limit, because a body without a declared length could go on forever.
     const count = ({ length }: Uint8Array) => {
       size += length;
       if (size > limit) incoming?.emit('error', TOO_LONG);
@@ -150,7 +151,7 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** The body; `undefined` when it is longer than the limit. */
+  /** Returns the body, or `undefined` if it is longer than the limit. */
   async #readStream(limit: number): Promise<Uint8Array | undefined> {
     const { body } = this.#request;
     if (body === null) return new Uint8Array(0);
@@ -162,7 +163,7 @@ class FetchWebhookRequest implements WebhookRequest {
         throw failed(cause);
       });
       if (done) return joinBytes(this.#chunks, this.#size);
-      // A network stream contains only bytes. A stream that other code created may contain anything.
+      // A network stream contains only bytes. A stream that other code created can contain anything.
       if (!isBytes(value)) {
         reader.cancel().catch(() => undefined);
         throw unavailable(`${FIX} If you create the stream yourself, its chunks must be Uint8Arrays.`);
@@ -173,7 +174,7 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** Discards the unread rest of the body. Await the result before the response if the connection closes after it. */
+  /** Discards the unread rest of the body. If it returns a promise, the response must wait for that promise. */
   drainUnread(): Promise<void> | undefined {
     if (this.#isRead) return undefined;
     this.#chunks = [];
@@ -181,7 +182,7 @@ class FetchWebhookRequest implements WebhookRequest {
       const reader = this.#reader ?? this.#request.body?.getReader();
       if (reader === undefined) return undefined;
       const isClosing = /\bclose\b/i.test(this.#request.headers.get('connection') ?? '');
-      // Cancelling the body closes the connection, so the response must be sent first. The response waits for the drain.
+      // Cancelling the body closes the connection, perhaps before the response is sent, so the rest is read first.
       const drained = drain(reader, DRAIN_MS);
       const timeUp = () => new Promise<void>((resolve) => setTimeout(resolve, RESPONSE_WAIT_MS));
       return isClosing ? Promise.race([drained, timeUp()]) : undefined;
@@ -200,7 +201,7 @@ function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
-/** Whether the body was read. Some requests throw in that case (srvx below Elysia on Node). */
+/** Whether the body was already read. If so, some requests throw, such as those that Elysia gets from srvx on Node. */
 function isUsed(request: Request): boolean {
   try {
     return request.bodyUsed;
@@ -217,13 +218,13 @@ interface Incoming {
   emit(event: 'error', error: Error): unknown;
 }
 
-/** Node's request below that of Hono, whose web stream loses what other listeners for data saw before its first read. */
+/** Returns the Node request inside Hono's request. Hono's web stream loses data that arrives before its first read. */
 function incomingOf(request: Request): Incoming | undefined {
   const key = Object.getOwnPropertySymbols(request).find(({ description }) => description === 'incomingKey');
   return key && (request as unknown as Record<symbol, Incoming>)[key];
 }
 
-/** Whether a framework reads the connection itself (Hono on Node): its `arrayBuffer` is three times as fast as a web stream. */
+/** Whether a framework reads the connection itself, as Hono does on Node: its `arrayBuffer` takes a third of the time. */
 function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
 }

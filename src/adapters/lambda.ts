@@ -9,7 +9,7 @@ import { tooLarge, unavailable } from './body-error.js';
 const FIX =
   'Pass the event to the handler as you received it. With middy, remove httpJsonBodyParser from this function.';
 
-/** The common parts of the events that API Gateway (payload formats 1.0 and 2.0), function URLs and ALB send. */
+/** The parts that the handler reads of events from API Gateway (payload formats 1.0 and 2.0), function URLs and ALB. */
 export type LambdaEvent = {
   readonly headers?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
@@ -31,15 +31,15 @@ export type LambdaEvent = {
 );
 
 /**
- * Creates a handler for Lambda. Lambda instances don't share memory, so the receiver needs an inbox that they all share.
- * The gateway must forward bodies unchanged, without a mapping template. Even with `answer: 'recorded'`, the response
- * waits until your handler has ended, for `leaseMs` at most, because Lambda freezes the process after the response.
+ * Creates a handler for Lambda. Lambda instances don't share memory, so the receiver needs an inbox that all instances
+ * share. The gateway must forward bodies unchanged, without a mapping template. Even with `answer: 'recorded'`, the
+ * response waits until your handler has ended, for up to `leaseMs`, because Lambda freezes the process after the response.
  *
- * Every HTTP request gets a response. Other invocations, such as a batch of SQS messages, a scheduled event or a warm-up,
- * reject with `ERR_CONFIG_INVALID`, because Lambda treats every return value as success.
+ * Every HTTP request gets a response. For any other invocation, such as a batch of SQS messages, a scheduled event or a
+ * warm-up, the handler rejects with `ERR_CONFIG_INVALID`, because Lambda would treat any return value as success.
  *
- * @param receiver - a receiver, or a function that creates one on the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
+ * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.
  *
  * @example
  * ```ts
@@ -49,7 +49,7 @@ export type LambdaEvent = {
 export function toLambdaHandler(receiver: ReceiverSource) {
   const parts = toParts('toLambdaHandler', receiver);
   return async (input: LambdaEvent) => {
-    // A test or a warmer may invoke the function with any JSON, such as null or a string.
+    // A test or a warm-up can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
     const method = readMethod(event);
     const works: Promise<unknown>[] = [];
@@ -63,13 +63,13 @@ export function toLambdaHandler(receiver: ReceiverSource) {
     await Promise.all(works);
     const { status: statusCode, headers, body } = toWebhookResponse(outcome);
     const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
-    // A load balancer configured for lists of values accepts only lists.
+    // A load balancer that sends header values as lists also accepts only lists.
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
     return { statusCode, ...fields, body, isBase64Encoded: false };
   };
 }
 
-/** Lambda treats every return value as success, so the source of another invocation would delete its message. */
+/** Returns the HTTP method, or throws if there is none. If the handler returned instead, SQS would delete its message. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;
@@ -80,18 +80,18 @@ function readMethod(event: LambdaEvent): string {
 
 function readBody({ body, isBase64Encoded }: LambdaEvent, maxBytes: number): Uint8Array {
   const text: unknown = body ?? '';
-  // A middleware in front of the handler may have parsed it.
+  // Middleware in front of the handler may have parsed the body.
   if (typeof text !== 'string') throw unavailable(FIX);
   const bytes = Buffer.from(text, isBase64Encoded ? 'base64' : 'utf8');
   if (bytes.length > maxBytes) throw tooLarge(maxBytes);
   return bytes;
 }
 
-/** The path and query as the sender requested them, including the stage of the API. */
+/** Returns the path and the query as the sender requested them, including the API's stage. */
 function toUrl(event: LambdaEvent): string {
   const { path: stagePath, elb } = Object(Reflect.get(event, 'requestContext'));
   const path = [event.rawPath, stagePath, event.path].find((value) => typeof value === 'string') ?? '';
-  // Some gateways decode the path: a ? that was %3F does not begin the query.
+  // Some gateways decode the path. A `?` in such a path was `%3F`, so it does not begin the query.
   const encoded = path.replaceAll('?', '%3F').replaceAll('#', '%23');
   const raw: unknown = event.rawQueryString;
   const query = typeof raw === 'string' ? raw : toQuery(event, elb !== undefined);
@@ -103,14 +103,14 @@ function toQuery(event: LambdaEvent, isEncoded: boolean): string {
   const pairs = Object.entries(all).flatMap(([name, values]) =>
     [values ?? []].flat().flatMap((value) => (typeof value === 'string' ? [[name, value]] : [])),
   );
-  // API Gateway decodes parameters; a load balancer does not.
+  // API Gateway decodes parameters, but a load balancer does not.
   return isEncoded
     ? pairs.map(([name, value]) => `${name}=${value}`).join('&')
     : new URLSearchParams(pairs).toString();
 }
 
 function readHeader({ headers, multiValueHeaders }: LambdaEvent, wanted: string): string | undefined {
-  // A name may occur twice, in upper and lower case. Gateways that pass both maps have the same values in both.
+  // A name can occur twice, in upper and lower case. Gateways that pass both maps put the same values into both.
   const valuesIn = (all: object) =>
     Object.entries(all).flatMap(([name, value]) => (name.toLowerCase() === wanted ? (value ?? []) : []));
   const values = [multiValueHeaders, headers].map((all) => valuesIn(all ?? {}));

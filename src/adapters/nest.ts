@@ -1,4 +1,4 @@
-/** `stablehooks/nest`: the module for NestJS 11 and 12, on Express and on Fastify. */
+/** `stablehooks/nest`: the module for NestJS 11 and 12, on Express or Fastify. */
 import {
   type ConfigurableModuleAsyncOptions,
   ConfigurableModuleBuilder,
@@ -32,37 +32,39 @@ import { toFastifyPlugin } from './fastify.js';
 const RECEIVER = 'StablehooksReceiver';
 const HANDLERS = Symbol('stablehooks.handlers');
 const ROUTE = Symbol('stablehooks.route');
-/** The metadata of a method with {@link OnEvent}. */
+/** The metadata key under which {@link OnEvent} marks methods. */
 const MARKS = 'stablehooks:on-event';
 
 const logger = new Logger('StablehooksModule');
 
-/** The options below, and all options of `createReceiver` except `handlers`. {@link OnEvent} marks the handlers. */
+/** The options below, and all options of `createReceiver` except `handlers`. Mark your handlers with {@link OnEvent}. */
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
-  /** The full URL path of the route. Nest's global prefix and versioning don't change it. @default '/hooks' */
+  /** The full URL path of the route. Nest's global prefix and versioning don't change this path. @default '/hooks' */
   readonly path?: string | undefined;
   /**
-   * Whether to call `receiver.start()` when the app starts, so that due events run until it shuts down.
-   * If you pass an object, `start()` receives it as its options.
+   * Whether to call `receiver.start()` when the app starts, so that due events run until the app shuts down. If you pass an
+   * object, `start()` is called with this object as its options.
    *
    * @default false
    */
   readonly start?: boolean | { readonly intervalMs?: number | undefined } | undefined;
 }
 
-/** Options of {@link StablehooksModule.forRootAsync}: `useFactory`, `useClass` or `useExisting`, `imports` and `inject`. */
+/**
+ * Options of {@link StablehooksModule.forRootAsync}: `useFactory`, `useClass` or `useExisting`, and `imports` and `inject`.
+ */
 export type StablehooksModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   StablehooksModuleOptions,
   'createStablehooksOptions'
 >;
 
-/** A provider for `useClass` and `useExisting` of {@link StablehooksModule.forRootAsync}. */
+/** The interface of a class that {@link StablehooksModule.forRootAsync} accepts as `useClass` or `useExisting`. */
 export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
   StablehooksModuleOptions,
   'createStablehooksOptions'
 >;
 
-/** A decorator for methods that accept this event. The method declares the type of `ctx.tx`, which isn't checked. */
+/** A decorator for methods that accept this event. The compiler doesn't check the method's type for `ctx.tx`. */
 export type EventDecorator<Type extends EventType, Payload = UnknownPayload> = <
   Method extends (event: WebhookEvent<Type, Payload>, context: HandlerContext<never>) => unknown,
 >(
@@ -77,11 +79,12 @@ interface Mark {
 }
 
 /**
- * Makes a method of a provider or controller the handler for an event type. Each type can have only one handler.
- * The provider must have the default scope. If the method throws, the event is retried. If a retry can't help, throw
- * `PermanentError`.
+ * Makes a method of a provider or controller the handler for an event type. Each type can have only one handler. The
+ * provider or controller must have the default scope. If the method throws, the event is retried. If a retry can't help,
+ * throw a `PermanentError`.
  *
- * @param schema - a Standard Schema that validates and types the payload. Without it, the payload is an object of unknowns.
+ * @param schema - a Standard Schema that validates and types the payload. Without a schema, the type of every payload field
+ * is `unknown`.
  * @example
  * ```ts
  * @Injectable()
@@ -110,7 +113,7 @@ export function getReceiverToken(): string {
   return RECEIVER;
 }
 
-/** Injects the module's receiver. Its handlers may run as soon as the app reaches `onApplicationBootstrap`. */
+/** Injects the module's receiver. It can run handlers as soon as the app reaches `onApplicationBootstrap`. */
 export function InjectReceiver(): PropertyDecorator & ParameterDecorator {
   return Inject(RECEIVER);
 }
@@ -122,13 +125,13 @@ interface ProviderMethod extends Mark {
   readonly title: string;
 }
 
-/** Finds the handlers before Nest creates instances, so the receiver is complete when it is injected. */
+/** Finds the handlers before Nest creates instances, so that the receiver has its handlers when it is injected. */
 function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): readonly ProviderMethod[] {
   const methods = [...discovery.getProviders(), ...discovery.getControllers()]
     .filter(({ isAlias }) => !isAlias)
     .flatMap((wrapper): ProviderMethod[] => {
       const { isNotMetatype, metatype, token, host } = wrapper;
-      // The class is the token of a factory, and of a value that replaces a provider in a test.
+      // For a factory, and for a value that replaces a provider in a test, the class is the token.
       const type = isNotMetatype ? token : metatype;
       const prototype: unknown = typeof type === 'function' ? type.prototype : undefined;
       if (typeof prototype !== 'object' || prototype === null) return [];
@@ -201,7 +204,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
     if (start) this.#receiver.start(start === true ? {} : start);
   }
 
-  // The first step of a shutdown. Nest destroys the imported modules afterwards.
+  // This is the first step of a shutdown. Nest destroys the imported modules afterwards.
   onModuleDestroy(): Promise<void> {
     return this.#receiver.close();
   }
@@ -211,7 +214,7 @@ interface ExpressApp {
   all(path: string, handler: ReturnType<typeof toExpressHandler>): unknown;
 }
 
-/** Registers the route in front of the parsers, middleware and guards of Nest, where the signed bytes are unread. */
+/** Registers the route in front of Nest's parsers, middleware and guards, so that nothing reads the signed bytes first. */
 async function registerRoute(host: HttpAdapterHost, path: string, receiver: Receiver): Promise<void> {
   const register = (): PromiseLike<unknown> | undefined => {
     const platform = host.httpAdapter?.getType();
@@ -227,20 +230,20 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
     }
     return undefined;
   };
-  // Once loaded, the scope does not inherit the hooks and middleware that `main.ts` adds.
+  // Once the plugin is loaded, its scope does not inherit the hooks and middleware that `main.ts` adds.
   if (host.httpAdapter) await register();
-  // A testing module receives its platform in `createNestApplication`; a worker has none.
+  // A testing module receives its platform in `createNestApplication`, and a worker has no platform.
   else host.init$?.subscribe(() => void register());
 }
 
 /**
  * Adds a receiver and its route to a Nest app. The route runs before Nest's parsers, middleware, guards and interceptors,
- * so it can read the signed bytes whatever you set for `bodyParser` and `rawBody`. The receiver's handlers are the
+ * so the route can read the signed bytes whatever you set for `bodyParser` and `rawBody`. The receiver's handlers are the
  * methods marked with {@link OnEvent} in all providers and controllers of the app.
  *
- * The receiver closes in `onModuleDestroy`: on `app.close()`, and on signals if you have called
- * `app.enableShutdownHooks()`. New deliveries then get a 503, and the shutdown waits for verified deliveries, for
- * `leaseMs` at most. The receiver logs to Nest's logger unless you pass a `logger`.
+ * The receiver closes when Nest calls `onModuleDestroy`. Nest does so on `app.close()` and, if you have called
+ * `app.enableShutdownHooks()`, on shutdown signals. New deliveries then get a 503, and the shutdown waits for deliveries
+ * that are already verified, for up to `leaseMs`. The receiver logs to Nest's logger unless you pass a `logger`.
  *
  * The app fails to start with `ERR_CONFIG_INVALID` when an option is invalid, when a type is unknown or has two handlers,
  * when a handler's provider is request-scoped or transient, or when the platform is neither Express nor Fastify.

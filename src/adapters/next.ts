@@ -13,10 +13,10 @@ const FIX =
 /** Options of {@link toNextRoute}. */
 export interface NextRouteOptions {
   /**
-   * The function `after` from `next/server` (Next 15.1 and later). It keeps the invocation alive until handlers that run
-   * after the response have ended. This happens with `answer: 'recorded'`, and when handlers take longer than
-   * `handlerTimeoutMs`. Without `after`, a serverless platform may stop the handler, and the event runs again after
-   * `leaseMs`. You don't need it with `next start`.
+   * The function `after` from `next/server` (Next 15.1 and later). It keeps the invocation alive while handlers run after
+   * the response. A handler runs after the response if you set `answer: 'recorded'`, or if it takes longer than
+   * `handlerTimeoutMs`. Without `after`, a serverless platform might stop the handler, and the event then runs again after
+   * `leaseMs`. With `next start`, you don't need `after`.
    *
    * @default none
    */
@@ -25,11 +25,12 @@ export interface NextRouteOptions {
 
 /**
  * Creates the exports of an App Router route that receives deliveries, on the Node or the Edge runtime. Pass a function
- * from a module that all routes share, because `next build` has no secret. On Vercel, use a cron route for retries
- * (`toCronRoute`).
+ * that creates the receiver, because the secret isn't set during `next build`. All routes should import this function from
+ * the same module. On Vercel, use a cron route (`toCronRoute`) to retry events.
  *
- * @param receiver - a receiver, or a function that creates one on the first delivery instead of during the build.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is invalid.
+ * @param receiver - a receiver, or a function that creates the receiver on the first delivery instead of during the build.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function, or when an option is
+ * invalid.
  *
  * @example
  * ```ts
@@ -46,11 +47,11 @@ export function toNextRoute(
 }
 
 /**
- * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects. On the Edge
- * runtime, it responds with 500 `ERR_CONFIG_INVALID`.
+ * Creates the default export of a Pages Router API route on the Node runtime. The handler's promise never rejects. On the
+ * Edge runtime, the handler responds with 500 `ERR_CONFIG_INVALID`.
  *
- * @param receiver - a receiver, or a function that creates one on the first delivery instead of during the build.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
+ * @param receiver - a receiver, or a function that creates the receiver on the first delivery instead of during the build.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.
  *
  * @example
  * ```ts
@@ -61,7 +62,7 @@ export function toNextRoute(
 export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
   const parts = toParts('toNextApiRoute', receiver);
   return async (request, response) => {
-    // Next replaces this name at build time and removes the import with it, so no Edge bundle contains code for Node.
+    // Next replaces this variable at build time and removes the import below, so Edge bundles contain no code for Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {
       const refuse = () => {
         throw new ConfigError(
@@ -70,7 +71,7 @@ export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
       };
       return createFetchHandler(refuse, undefined)(request as unknown as Request);
     } else {
-      // Another listener may have set the stream flowing before the reader is loaded.
+      // Paused, because another listener may have started the stream, and the reader is not loaded yet.
       if (typeof Object(request).pause === 'function') request.pause();
       const { createNodeHandler } = await import('./node-body.js');
       return createNodeHandler(parts, FIX)(request, response);

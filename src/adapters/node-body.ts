@@ -1,4 +1,4 @@
-/** One delivery over Node's request and response, shared by the adapters on Node. */
+/** Reads a delivery from Node's request and writes Node's response. The adapters on Node share this code. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
@@ -15,7 +15,7 @@ import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
-/** Where parsers leave their results. Reading these may throw: Vercel's `body` does so if the body isn't JSON. */
+/** The properties that parsers set. Reading them can throw: Vercel's `body` throws if the body isn't JSON. */
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
 /** @param fix - what to change in this framework if a parser read the body first. */
@@ -31,18 +31,19 @@ export function createNodeHandler(receiver: () => ReceiverParts, fix: string): N
       if (request?.complete === false) await drainUnread(request, response);
       // The sender has closed the connection, or other code, such as a timeout, has responded.
       if (response.destroyed || response.headersSent) return undefined;
-      // With a length, the response takes one write. In chunks it would take five, which is a fifth of a server's time.
+      // With a content-length, Node sends the response in one write. In chunks, it would need five writes, which take up a
+      // fifth of a server's time.
       response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
       return response.end(body);
     } catch (error) {
-      // A rejection would end the process: servers ignore the promise.
+      // Servers ignore this promise, so a rejection would end the process.
       log(console, 'error', `the response could not be written. ${describeThrown(error)}`);
       return undefined;
     }
   };
 }
 
-/** Node's response, or the one below an object of Fastify or Koa that was passed by mistake. */
+/** Finds Node's response, even inside a Fastify or Koa object that was passed by mistake. */
 function responseOf(given: readonly unknown[]): ServerResponse | undefined {
   return given
     .flatMap((value) => [value, Object(value).raw, Object(value).res])
@@ -50,16 +51,16 @@ function responseOf(given: readonly unknown[]): ServerResponse | undefined {
 }
 
 interface Framework {
-  /** The stream of the body, if it is not the request. */
+  /** The stream that contains the body, unless that is the request. */
   readonly stream?: Readable | undefined;
-  /** The object that parsers write to, if it is not the request. */
+  /** The object to which parsers write their results, unless that is the request. */
   readonly parsed?: Parsed | undefined;
   readonly logger?: Logger | undefined;
 }
 
 const NONE: Framework = {};
 
-/** Node's request as a `WebhookRequest`. It is a class, because an object with its own functions takes longer to create. */
+/** Adapts Node's request. It is a class, because an object with its own functions takes longer to create. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
@@ -100,7 +101,7 @@ export class NodeWebhookRequest implements WebhookRequest {
       return left;
     }
     if (stream.destroyed && !stream.readableEnded) throw failed(stream.errored);
-    // Other listeners for data receive the same chunks. Data that was read or decoded before is lost.
+    // Other `data` listeners receive the same chunks, but data that was read or decoded earlier is lost.
     const { readable, readableDidRead, readableEncoding } = stream;
     if (readableDidRead || !readable || readableEncoding) throw unavailable(this.#fix);
     const declared = request.headers['content-length'] ?? '';
@@ -130,12 +131,12 @@ export class NodeWebhookRequest implements WebhookRequest {
     } catch (error) {
       throw this.#toError(error as RawBodyError, { stream, ...options });
     } finally {
-      // Node keeps a request longer than its delivery, and this listener would keep the delivery in memory.
+      // Node keeps the request after the delivery has ended, and this listener would keep the delivery in memory.
       stream.off('data', refuseOther);
     }
   }
 
-  /** Why the body could not be read; `error` comes from raw-body or the stream. */
+  /** Returns the error that says why the body couldn't be read. The given `error` comes from raw-body or the stream. */
   #toError(
     error: RawBodyError,
     { stream, limit }: { readonly stream: Readable; readonly limit: number },
@@ -165,19 +166,19 @@ function readLeft(parsed: Parsed): Uint8Array | undefined {
   }
 }
 
-/** These are emitted as stream errors, because raw-body cannot be stopped in any other way. */
+/** These errors are emitted on the stream, because raw-body can't be stopped in any other way. */
 const OTHER: unknown = new Error('The stream contains something other than bytes.');
 const CANCELLED = new Error('The body did not arrive in time.');
 
-/** Ends the reading of a stream that other code began to decode: raw-body would throw outside of any `catch`. */
+/** Stops reading if other code has begun to decode the stream, because raw-body would then throw outside of any `catch`. */
 function refuseOther(this: Readable, chunk: unknown): void {
   if (!isBytes(chunk)) this.emit('error', OTHER);
 }
 
 /**
- * Discards the unread rest of a body, at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then closes the connection.
- * Await the result before the response is written: a sender that is still writing would lose it, which some proxies turn
- * into a 502.
+ * Discards the unread rest of a body. If the rest is longer than {@link DRAIN_BYTES} or takes longer than {@link DRAIN_MS},
+ * the connection closes after the response. Await the result before you write the response. Otherwise, a sender that is
+ * still writing could lose the response, and some proxies would report a 502.
  */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,
@@ -199,7 +200,7 @@ export function drainUnread(
     };
     const giveUp = () => {
       end();
-      // Over HTTP/2 the connection serves other streams (RFC 9113, 8.1), and the response finishes when its stream closes.
+      // An HTTP/2 connection also serves other streams (RFC 9113, 8.1), so only the stream of this request is closed.
       const { stream: written = response } = request;
       const close = () => void (request.stream === undefined ? request.destroy() : request.stream.close());
       if (written.writableFinished) close();

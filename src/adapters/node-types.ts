@@ -1,4 +1,4 @@
-/** Node's request and response by their shapes, so the declarations compile without `@types/node`. */
+/** Structural types for Node's request and response, so that the declarations compile without `@types/node`. */
 
 /** Node's request (`IncomingMessage`), with the properties that frameworks and parsers add. */
 export interface NodeRequest {
@@ -23,7 +23,7 @@ export interface NodeResponse {
 }
 
 /**
- * Handles Node's own request and response. It returns a promise that never rejects. The return type is `void`, because
- * linters reject a promise that a server ignores.
+ * Handles Node's own request and response. It returns a promise that never rejects, but the declared return type is `void`,
+ * because linters complain about promises that a server ignores.
  */
 export type NodeHandler = (request: NodeRequest, response: NodeResponse) => void;

@@ -1,4 +1,4 @@
-/** `stablehooks/node`: the adapter for node:http and frameworks that expose its objects (Koa, Nest). */
+/** `stablehooks/node`: the adapter for node:http, and for frameworks that expose Node's request and response (Koa, Nest). */
 import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
@@ -9,10 +9,10 @@ const FIX =
   'Make sure that nothing reads the request before the receiver. In Koa, mount the receiver before the body parser. In Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
- * Creates a handler for node:http. Its promise never rejects, and resolves once the response is written.
+ * Creates a handler for node:http. The handler's promise never rejects, and resolves once the response is written.
  *
- * @param receiver - a receiver, or a function that creates one on the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
+ * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.
  *
  * @example
  * ```ts

@@ -1,11 +1,11 @@
 import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
 import { redact } from './token.js';
 
-/** A 2xx response, with the facts for an error about it. */
+/** A 2xx response, with the facts that an error about this response needs. */
 export interface HttpResult<Value> extends ResponseFacts {
-  /** The JSON of the body, parsed. Its shape is not checked yet. */
+  /** The parsed JSON of the body, whose shape hasn't been checked yet. */
   readonly value: Value;
-  /** The service's clock in epoch ms, read from the `Date` header (whole seconds); `null` without that header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
   readonly servedAt: number | null;
 }
 
@@ -24,7 +24,7 @@ export async function toResult<Value>(
   parse: (text: string) => Value | Promise<Value>,
 ): Promise<HttpResult<Value>> {
   const { line, token, response, bytes } = answered;
-  /** Only the answer shows the effect of a change. A list can be requested again. */
+  /** Only this response shows what a change did. A list can be requested again. */
   const isKept = line.method !== 'GET';
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -37,7 +37,7 @@ export async function toResult<Value>(
   } catch {
     const after =
       line.method === 'POST' ? ' The service may have carried out the request; see `answer`.' : '';
-    // No cause: the message of a SyntaxError quotes the body.
+    // The error has no cause, because the message of a SyntaxError quotes the body.
     throw new ResponseError(
       `The response to ${line.method} ${line.url} is not JSON. Check that the base URL points to the API itself, not to a web page or a proxy.${after}`,
       { ...line, answer: isKept ? quote(answered) : undefined, fields: [] },
@@ -77,13 +77,13 @@ function fixOf(status: number, method: string): string {
   return "The service's reason is in the `body` of this error.";
 }
 
-/** Reads an IMF-fixdate (RFC 9110, 5.6.7); `null` for other text: `Date.parse` alone reads `0` as the year 2000. */
+/** Reads an IMF-fixdate (RFC 9110, 5.6.7), or returns `null`. `Date.parse` alone would read `0` as the year 2000. */
 function readDate(header: string | null): number | null {
   const time = Date.parse(header ?? '');
   return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;
 }
 
-/** Reads `Retry-After` (RFC 9110, 10.2.3): seconds or an HTTP date; `undefined` when it is neither. */
+/** Reads `Retry-After` (RFC 9110, 10.2.3): a number of seconds or an HTTP date. Returns `undefined` for other text. */
 function readRetryAfter(value: string | null, now: number): number | undefined {
   if (value !== null && /^\d+$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER);
   const at = readDate(value);

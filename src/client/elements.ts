@@ -1,32 +1,32 @@
-/** Reads a list of events element by element, with the exact text of each, in pieces that keep no process busy for long. */
+/** Reads a list of events element by element, and keeps the exact text of each event. It often yields to other work. */
 import { type UnknownEvent, wrongFields } from '../core/events.js';
 import { nextTurn } from '../core/runtime.js';
 
-/** An element of the list that is not an event. */
+/** An element of the event list that isn't a valid event. */
 export interface EventProblem {
   /** The position of the element in the response, starting at 0. */
   readonly index: number;
   /** The names of the missing or invalid fields; empty if the element is not an object. */
   readonly fields: readonly string[];
-  /** The element itself. It may contain a payload, so be careful where you log it. */
+  /** The element itself. This value can contain a payload, so be careful where you log it. */
   readonly value: unknown;
 }
 
-/** The elements of a list, with malformed elements kept separate. */
+/** The elements of a list, divided into events and malformed elements. */
 export interface Elements {
   /** The events in the order of the response. The service doesn't specify that order. */
   readonly events: readonly UnknownEvent[];
-  /** Each event's JSON as the service wrote it, in the same order. */
+  /** Each event's JSON as the service wrote it, in the order of `events`. */
   readonly json: readonly string[];
   readonly problems: readonly EventProblem[];
-  /** The number of elements in the response, including malformed ones. */
+  /** The number of elements in the response, including malformed elements. */
   readonly size: number;
 }
 
-/** Other white space is not JSON. */
+/** JSON allows only these four white-space characters. */
 const NOT_BLANK = /[^ \t\n\r]/;
 
-/** After how many elements, and characters, the process yields to other work. */
+/** How many elements or characters to read before yielding to other work. */
 const PIECE = { elements: 1_000, characters: 1_000_000 };
 
 /** Reads a JSON array of events, or returns `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */
@@ -50,7 +50,7 @@ export async function readElements(text: string): Promise<Elements | null> {
     const fields = wrongFields(value);
     if (fields === null) {
       events.push(value as UnknownEvent);
-      // A copy: a slice would keep the whole answer in memory for as long as the inbox keeps one event of it.
+      // A copy, because a slice would keep the whole response in memory for as long as an inbox keeps one of its events.
       json.push(` ${element.trim()}`.slice(1));
     } else problems.push({ index: size, fields, value });
     size += 1;
@@ -63,7 +63,7 @@ export async function readElements(text: string): Promise<Elements | null> {
   return { events, json, problems, size };
 }
 
-/** Where the element that starts here ends: at the comma or bracket after it. */
+/** Returns where the element that begins at `start` ends, which is the position of the comma or bracket after it. */
 function endOfElement(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at += 1) {
@@ -76,7 +76,7 @@ function endOfElement(text: string, start: number): number {
   throw new SyntaxError('The list does not end.');
 }
 
-/** Where the string that starts here has its closing quotation mark. */
+/** Returns the position of the quotation mark that closes the string at `start`. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at += 1) {
     if (text[at] === '"') return at;

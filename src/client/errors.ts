@@ -11,13 +11,13 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   override readonly name = 'ApiError';
   declare readonly method: string;
   declare readonly url: string;
-  /** The HTTP status; 0 if a browser hides the status of a redirect. */
+  /** The HTTP status, or 0 if a browser hides the status of a redirect. */
   declare readonly status: number;
-  /** All response headers, such as the one that contains the service's request id. */
+  /** All response headers, for example to find the service's id for this request. */
   declare readonly headers: Headers;
-  /** The first 2,000 characters of the body. The service doesn't specify its format. */
+  /** The first 2,000 characters of the body. The service doesn't specify the format of error responses. */
   declare readonly body: string;
-  /** The `Retry-After` of the response, in ms, not limited by `maxWaitMs`; `undefined` without that header. */
+  /** How long `Retry-After` asks to wait, in ms, even beyond `maxWaitMs`; `undefined` without a valid `Retry-After`. */
   declare readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -37,7 +37,9 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /** Whether the request certainly didn't reach the service. If so, you can safely send even a POST again. */
+  /**
+   * Whether it is certain that the request didn't reach the service. If so, you can safely repeat the request, even a POST.
+   */
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
@@ -52,7 +54,7 @@ export interface ResponseFacts extends RequestLine {
   readonly answer: unknown;
 }
 
-/** The service responded with a 2xx, but the body isn't the JSON that the call should return. */
+/** The service responded with a 2xx status, but the body isn't the JSON that the call expects. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
   override readonly name = 'ResponseError';
   readonly method: string;
@@ -70,11 +72,11 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   }
 
   /**
-   * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It may
-   * contain the id of a wallet that was created. `undefined` for a list.
+   * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It can
+   * contain the id of a newly created wallet. After a failed `list`, `answer` is `undefined`.
    *
-   * The response may contain an address or a balance, so it isn't part of the message, and loggers that print an error's
-   * own properties don't print it.
+   * Because the response can contain an address or a balance, it isn't part of the message, and it isn't an own property,
+   * so loggers that print an error's own properties don't print the response.
    */
   get answer(): unknown {
     return this.#answer;
@@ -82,7 +84,7 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
 }
 
 /**
- * Any error that a call can reject with. `switch (error.code)` narrows it. An aborted call rejects with the signal's
- * reason.
+ * Any error with which a client's call can reject. Use `switch (error.code)` to narrow its type. An aborted call rejects
+ * with the signal's reason instead.
  */
 export type ClientError = ApiError | ConnectionError | ResponseError | ConfigError | UnavailableError;

@@ -5,25 +5,26 @@ import type { Send } from './http.js';
 
 /** Filters for the event list. */
 export interface EventQuery {
-  /** The event type to list, which may be newer than this release. @default all types */
+  /** The event type to list. You can pass a type that is newer than this release. @default all types */
   readonly type?: string | undefined;
   /** The maximum number of events, at least 1. @default 50, the service's own default */
   readonly limit?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One response of the event list, with malformed elements kept separate. */
+/** One response from the event list, divided into events and malformed elements. */
 export interface EventList extends Elements {
-  /** The service's clock in epoch ms, read from the `Date` header (whole seconds); `null` without that header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
   readonly servedAt: number | null;
 }
 
-/** The calls for events. Both reject with a `ClientError` or the signal's reason. */
+/** The calls for events. Each call rejects with a `ClientError` or, if you abort the call, with the signal's reason. */
 export interface Events {
   /**
-   * Lists events of known and unknown types. Narrow them with `isKnownEvent`. Additional keys are kept.
+   * Lists events of known and unknown types. Use `isKnownEvent` to narrow their types. Additional keys stay on the events.
    *
-   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. The error names it, as in `[3].created_at`.
+   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. The error's `fields` say where, as in
+   * `[3].created_at`.
    */
   list(query?: EventQuery): Promise<readonly UnknownEvent[]>;
   /** Lists events like {@link list}, but reports malformed elements in `problems` instead of rejecting. */

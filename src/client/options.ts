@@ -4,16 +4,21 @@ import { isToken, TOKEN, type TokenSource } from './token.js';
 
 /** Options of `createClient`. */
 export interface ClientOptions {
-  /** The base URL of the API: http or https, without credentials, query or fragment. It may include a path. */
+  /** The base URL of the API: http or https, without credentials, query or fragment. It can include a path. */
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long one attempt may take, including the `token` function and the body, in ms. @default 10_000 */
+  /**
+   * The time limit for one attempt, in ms, which covers the `token` function, the request and the whole response.
+   *
+   * @default 10_000
+   */
   readonly timeoutMs?: number | undefined;
-  /** How many times to retry a request when that is safe. @default 3 */
+  /** How many times to retry a request that can safely be sent again. @default 3 */
   readonly retries?: number | undefined;
   /**
-   * The wait after the first attempt, in ms. It doubles with each attempt, and is randomly cut by up to half.
+   * How long to wait after the first attempt, in ms. It doubles after each attempt, and is then reduced at random by up to
+   * half.
    *
    * @default 500
    */
@@ -22,7 +27,7 @@ export interface ClientOptions {
   readonly maxWaitMs?: number | undefined;
   /** The function that sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** Time, timers and randomness, for tests. @default the platform's */
+  /** Replacements for time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -40,7 +45,7 @@ export function toSettings(options: ClientOptions) {
     retries: integer({ default: 3, min: 0, max: 100 }),
     baseWaitMs: integer({ default: 500, min: 0 }),
     maxWaitMs: integer({ default: 30_000, min: 0 }),
-    // Looked up at each call, so an app can replace the global later.
+    // Each call looks up the global function, so an app can replace it later.
     fetch: func((url: string, init: RequestInit) => fetch(url, init)),
     runtime: RUNTIME,
   });

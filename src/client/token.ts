@@ -1,12 +1,12 @@
 import { ConfigError, StablehooksError } from '../core/errors.js';
 
-/** The token, or a function that returns it. The function is called for every attempt and may cache its result. */
+/** The token, or a function that returns it. The function is called for every attempt, and can cache its result. */
 export type TokenSource = string | (() => string | Promise<string>);
 
 /** Completes the sentence "the token must be …". */
 export const TOKEN = 'printable ASCII without spaces and without a leading `Bearer`';
 
-/** Whether a header can contain the token. If it can't, `fetch` would quote the token in its error. */
+/** Whether a token is valid in a header. With an invalid token, `fetch` would throw an error that quotes the token. */
 export function isToken(token: unknown): boolean {
   return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 }
@@ -28,7 +28,7 @@ export async function readToken(source: TokenSource): Promise<string> {
   throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check its source for white space.`);
 }
 
-/** Removes the token from a text, because some services repeat request headers in their errors. */
+/** Replaces the token in a text, because some services repeat the request headers in their error responses. */
 export function redact(text: string, token: string): string {
   return text.replaceAll(token, '[token]');
 }

@@ -1,11 +1,11 @@
-/** The maximum number of causes to read, because an error may be its own cause. */
+/** The maximum number of nested causes to read. There is a limit because an error can be its own cause. */
 export const MAX_CAUSES = 8;
 
-/** Failures before a connection: the codes of Node, undici and Bun, and the message of Deno, which has no codes. */
+/** Matches failures to connect, by the codes of Node, undici and Bun, and by the message of Deno, which has no codes. */
 const UNSENT =
   /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused) |client error \(Connect\)/;
 
-/** Whether a `fetch` error shows that the request certainly didn't reach the service. */
+/** Whether a `fetch` error proves that the request didn't reach the service. */
 export function isUnsent(thrown: unknown, depth = MAX_CAUSES): boolean {
   if (!(thrown instanceof Error)) return false;
   const code = 'code' in thrown ? thrown.code : '';

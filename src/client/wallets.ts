@@ -12,15 +12,15 @@ export const WALLET_CHAINS = ['tempo', 'solana', 'base'] as const satisfies read
 export type WalletChain = (typeof WALLET_CHAINS)[number];
 
 /**
- * Spending limits, which the service enforces on every send. The service doesn't specify the unit or format of the
- * strings.
+ * Spending limits. The service enforces them each time the wallet sends money. The service doesn't specify the unit or
+ * format of the strings.
  */
 export interface Limits {
   readonly perTx: string;
   readonly daily: string;
 }
 
-/** A wallet of the service. Additional fields are kept on the object. */
+/** A wallet at the service. Additional fields stay on the object. */
 export interface Wallet {
   readonly id: string;
   readonly agentId: string;
@@ -44,7 +44,8 @@ export interface CreateWallet {
 
 /**
  * Changes to `limits`, `allowlist` or both. The service doesn't specify whether a field that you omit keeps its value, or
- * whether a new allowlist replaces or extends the old one. Send both fields, and rely on the wallet in the response.
+ * whether a new allowlist replaces or extends the old one. To be safe, send both fields, and check the wallet in the
+ * response.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
@@ -55,11 +56,11 @@ interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The calls for wallets. Both reject with a `ClientError` or the signal's reason. */
+/** The calls for wallets. Each call rejects with a `ClientError` or, if you abort the call, with the signal's reason. */
 export interface Wallets {
   /**
-   * Creates a wallet. The request is retried only if it certainly didn't reach the service, because the service accepts no
-   * idempotency key.
+   * Creates a wallet. The request is retried only if it is certain that it didn't reach the service, because the service
+   * doesn't accept an idempotency key.
    */
   create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
   /** Changes the limits or the allowlist of a wallet, and resolves to the updated wallet. */
@@ -80,7 +81,7 @@ export function createWallets(send: Send): Wallets {
   };
 }
 
-/** Checks the fields that the service specifies. The wallet is the value itself, including further fields. */
+/** Checks the fields that the service specifies, and returns the value itself, including its other fields. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
   const { id, agentId, address, chain, balance, limits, allowlist } = Object(value);
   const { perTx, daily } = Object(limits);

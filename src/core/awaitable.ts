@@ -1,7 +1,7 @@
-/** A value, or a promise for it. */
+/** A value, or a promise that resolves to the value. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
-/** Whether a value must be awaited. It may be a promise from a library or from another realm. */
+/** Whether a value has a `then` method, as every promise does, even a promise from a library or another realm. */
 export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }
@@ -14,15 +14,15 @@ export function deferred(): { readonly promise: Promise<void>; readonly resolve:
   return { promise, resolve };
 }
 
-/** Functions that return what an async function returns. */
+/** Functions that aren't async themselves, but call an async function and return its promise. */
 const wrappers = new WeakSet<object>();
 
-/** Whether a function is async in the compiled code. A function that only returns a promise doesn't count. */
+/** Whether a function is async in the compiled code, or was marked as async. Returning a promise isn't enough. */
 export function isAsync(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object AsyncFunction]' || wrappers.has(value);
 }
 
-/** Returns `wrapper`, and marks it as async if the function that it calls is async. */
+/** Marks `wrapper` as async if the function `called` is async, and returns `wrapper`. */
 export function wrapping<Wrapper extends object>(called: object, wrapper: Wrapper): Wrapper {
   if (isAsync(called)) wrappers.add(wrapper);
   return wrapper;

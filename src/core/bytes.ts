@@ -30,7 +30,7 @@ function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** Decodes digits without padding. Returns `undefined` unless the bytes encode to the same digits again. */
+/** Decodes digits without padding. Returns `undefined` unless encoding the decoded bytes produces the same digits again. */
 export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));

@@ -1,7 +1,7 @@
-/** Errors: one class with stable codes. A message says what happened and what to do, without secrets, tokens or payloads. */
+/** The errors and their codes. Messages say what happened and what to do, and contain no secrets, tokens or payloads. */
 import { isPromise } from './awaitable.js';
 
-/** The base class of all errors in this package. Branch on `code`, which is stable. */
+/** The base class of all errors in this package. To tell errors apart, use `code`, which is stable. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;
@@ -16,7 +16,7 @@ export class StablehooksError<Code extends string = string> extends Error {
     { cause, ...details }: ErrorOptions & Pick<StablehooksError, 'fields' | 'retryAfterMs'> = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
-    // Not writable, because the response to a delivery is made from it.
+    // Not writable, because the receiver uses the code in its response to a delivery.
     Object.defineProperty(this, 'code', { value: code, enumerable: true });
     Object.assign(this, details);
   }
@@ -29,7 +29,7 @@ export class SignatureError extends StablehooksError<
   override readonly name = 'SignatureError';
 }
 
-/** Throw this in a handler when a retry can't help. The event is dead-lettered, and the receiver responds with 200. */
+/** Throw this in a handler when a retry can't help. The receiver then dead-letters the event and responds with 200. */
 export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   override readonly name = 'PermanentError';
 
@@ -39,16 +39,16 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
 }
 
 /**
- * Throw this in a handler that can't act yet, for example because your own row doesn't exist yet. The event runs again
- * after `afterMs`, and the attempt doesn't count. The receiver responds with 202 if the inbox is durable, otherwise with
- * 503 and `Retry-After`. Once the event has been in the inbox for `maxLaterMs`, it is dead-lettered with the reason
- * instead.
+ * Throw this in a handler that can't handle the event yet, for example because your own row for the payment doesn't exist.
+ * The event runs again after `afterMs`, and this attempt doesn't count. The receiver responds with 202 if the inbox is
+ * durable, and otherwise with 503 and a `Retry-After` header. If the event was first received at least `maxLaterMs` ago, it
+ * is dead-lettered instead, and `reason` is stored as its error.
  */
 export class RetryLater extends StablehooksError<'ERR_HANDLER_LATER'> {
   override readonly name = 'RetryLater';
   declare readonly retryAfterMs: number;
 
-  /** @param options - `afterMs`: at least 1. `reason`: stored for operators. It must not contain payloads or secrets. */
+  /** @param options - `afterMs` is at least 1. Operators see `reason`, so it must not contain payloads or secrets. */
   constructor({ afterMs, reason }: { readonly afterMs: number; readonly reason: string }) {
     if (!(afterMs >= 1)) throw new ConfigError('RetryLater: `afterMs` must be a number >= 1.');
     super('ERR_HANDLER_LATER', reason, { retryAfterMs: afterMs });
@@ -74,10 +74,10 @@ export type RequestError = StablehooksError<
   | 'ERR_BODY_UNAVAILABLE'
 >;
 
-/** The body is signed but isn't an event, or the payload doesn't match its schema. `fields` names the invalid fields. */
+/** The signed body isn't an event, or the payload doesn't match the handler's schema. `fields` lists the invalid fields. */
 export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'>;
 
-/** A handler threw an error or timed out. If it threw, `cause` is the thrown value. */
+/** A handler timed out or threw an error. If the handler threw an error, `cause` is the thrown value. */
 export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
 
 /** The event can't run now, or the receiver is at capacity or shutting down. Try again after `retryAfterMs`. */
@@ -96,7 +96,7 @@ export type UnavailableError = StablehooksError<
   'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
 >;
 
-/** Any error that an {@link Outcome} can contain. `switch (error.code)` narrows it. */
+/** Any error that an {@link Outcome} can contain. Use `switch (error.code)` to narrow its type. */
 export type ReceiverError =
   | SignatureError
   | RequestError
@@ -116,14 +116,17 @@ export function hasCode<Code extends string>(
 
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
-/** Calls the inbox or the queue. A driver's error becomes a `cause`. Errors of this package pass through unchanged. */
+/**
+ * Calls the inbox or the queue. If the driver fails, the error that is thrown has the driver's error as its `cause`. Errors
+ * from this package are thrown unchanged.
+ */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
   ask: () => Value | Promise<Value>,
 ): Value | Promise<Value> {
   try {
     const answer = ask();
-    // A driver's own promise may have no `catch`.
+    // A driver may return a promise-like object that has no `catch` method.
     if (!isPromise(answer)) return answer;
     return Promise.resolve(answer).catch((cause) => Promise.reject(unavailable(code, cause)));
   } catch (cause) {
@@ -153,24 +156,24 @@ export function describeThrown(thrown: unknown, depth = 3): string {
   }
 }
 
-/** Returns the message of a thrown error, or `undefined` for other values and for unreadable messages. */
+/** Returns the message of a thrown error, or `undefined` if the value isn't an error or its message can't be read. */
 export function messageOf(thrown: unknown): string | undefined {
   try {
     const error = innerError(thrown);
     if (!(error instanceof Error)) return undefined;
     const message = `${error.message}`;
-    // Prisma quotes the arguments of the call before its last line.
+    // Only the last line of a Prisma error is safe, because the lines before it quote the call's arguments.
     return error.name.startsWith('PrismaClient') ? message.slice(message.lastIndexOf('\n') + 1) : message;
   } catch {
     return undefined;
   }
 }
 
-/** Drizzle quotes the parameters of a statement, which may contain a payload. Its cause's message is safe. */
+/** Returns the cause of a Drizzle error, because the error's own message quotes parameters, which can contain a payload. */
 function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }
 
-/** The fix for an async handler in the transaction of a synchronous driver. */
+/** What to do about an async handler that runs in a synchronous driver's transaction. */
 export const SYNCHRONOUS_FIX =
   'With `transactional: true`, SQLite handlers must be synchronous. Remove `async` and `await` from the handler, or remove the option.';

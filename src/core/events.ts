@@ -1,4 +1,4 @@
-/** Events: the five known types, the envelope around a payload, and parsing. */
+/** The five known event types, the envelope around every payload, and functions that parse events. */
 import { type EventError, StablehooksError } from './errors.js';
 
 /** The event types that this release knows. */
@@ -13,22 +13,22 @@ export const EVENT_TYPES = [
 /** One of the five event types that this release knows. */
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** A payload that no schema has checked. The service doesn't specify what it contains. */
+/** A payload that no schema has checked. The service doesn't specify the contents of its payloads. */
 export type UnknownPayload = Readonly<Record<string, unknown>>;
 
-/** The fields that every event has. Additional keys are kept on the object. */
+/** The fields that every event has. Additional keys in the JSON stay on the object. */
 export interface EventEnvelope<Type extends string, Payload> {
-  /** Identifies the event in its deliveries and in the event list. At most 512 UTF-8 bytes, like `type`. */
+  /** The event's id, the same in every delivery and in the event list. Like `type`, it can be up to 512 UTF-8 bytes long. */
   readonly id: string;
   readonly type: Type;
-  /** When the event was created, as an RFC 3339 date-time. Deliveries may arrive in a different order. */
+  /** When the event was created, as an RFC 3339 date-time. Events don't always arrive in the order of their creation. */
   readonly created_at: string;
   readonly payload: Payload;
-  /** Whether an endpoint has accepted the event. The event list includes this field; a delivery may omit it. */
+  /** Whether an endpoint has accepted the event. The event list includes this field, but a delivery might not. */
   readonly delivered?: boolean | undefined;
 }
 
-/** An event of a known type. Checking `event.type === 'transfer.settled'` narrows it. */
+/** An event of a type that this release knows. A check such as `event.type === 'transfer.settled'` narrows its type. */
 export type WebhookEvent<
   Type extends EventType = EventType,
   Payload = UnknownPayload,
@@ -44,7 +44,7 @@ export type ParsedEvent =
 
 const types: ReadonlySet<string> = new Set(EVENT_TYPES);
 
-/** Whether this release knows the type. */
+/** Whether this release knows an event type. */
 export function isEventType(type: string): type is EventType {
   return types.has(type);
 }
@@ -54,16 +54,16 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
   return types.has(event.type);
 }
 
-/** The maximum length of `id` and `type`, in UTF-8 bytes. A Postgres index rejects rows of more than 2,704 bytes. */
+/** The maximum length of `id` and `type`, in UTF-8 bytes. A Postgres index rejects rows over 2,704 bytes. */
 export const MAX_NAME_BYTES = 512;
 
-/** Databases may change control characters and lone surrogates, and a changed id may then equal another one. */
+/** Rejects control characters and lone surrogates, which some databases change, so that different ids could become equal. */
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
-/** Whether a value can be the id, type or ordering key of an event. */
+/** Whether a value is valid as the id, type or ordering key of an event. */
 export function isName(value: unknown): value is string {
   if (typeof value !== 'string' || !NAME.test(value)) return false;
-  // A UTF-16 unit is at most three bytes.
+  // A UTF-16 code unit takes up at most three bytes in UTF-8.
   return value.length * 3 <= MAX_NAME_BYTES || encoder.encode(value).length <= MAX_NAME_BYTES;
 }
 
@@ -85,7 +85,7 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/** Returns the missing or invalid fields of a value, `[]` if it isn't an object, or `null` if it is an event. */
+/** Returns which fields are missing or invalid, `[]` if the value isn't an object, or `null` if it is a valid event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -103,7 +103,7 @@ export function wrongFields(value: unknown): readonly string[] | null {
  * Parses the body of a delivery. Verify its signature first.
  *
  * @param body - the raw bytes of the body: JSON in UTF-8.
- * @returns the event as it was sent, including extra keys.
+ * @returns the event as the service sent it, including any extra keys, and whether its type is known.
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
  */
 export function parseEvent(body: Uint8Array): ParsedEvent {
@@ -113,9 +113,7 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Like {@link parseEvent}, but also returns the JSON that inboxes store. The event keeps its extra keys and their order.
- */
+/** Like {@link parseEvent}, but returns the event together with the JSON text that inboxes store. */
 export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
   let value: unknown;
@@ -127,7 +125,7 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   try {
     value = JSON.parse(json);
   } catch {
-    // No cause: V8 quotes the JSON in its message.
+    // The error has no cause, because V8's error message quotes the JSON.
     throw malformed('it is not JSON');
   }
   const wrong = wrongFields(value);
@@ -137,20 +135,21 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/** The type of test events from `stablehooks doctor`. A receiver responds with `ignored` and stores nothing. */
+/** The type of the test events from `stablehooks doctor`. A receiver responds with `ignored` and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** Whether `stablehooks doctor` sent the event. If so, the service doesn't list the event. */
+/** Whether the id belongs to an event that `stablehooks doctor` sent. The service doesn't list such events. */
 export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 
-/** The stored texts of events, because `JSON.parse` rounds large numbers. */
+/** The JSON text that the inbox stored for each event. It is kept because `JSON.parse` rounds large numbers. */
 const texts = new WeakMap<UnknownEvent, string>();
 
 /**
- * Returns the JSON of an event. For an event that an inbox returned, this is the stored text, unless the event has changed
- * since then.
+ * Returns an event as JSON. If an inbox returned the event, the result is the text that the inbox stored, unless you have
+ * changed the event since then.
  *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it can't be serialized, for example if it is nested too deeply.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the event can't be serialized, for example because it is nested too
+ * deeply.
  */
 export function encodeEvent(event: UnknownEvent): string {
   const text = texts.get(event);
@@ -163,7 +162,7 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
-/** Decodes a stored text. Returns `null` unless it is the JSON of an event with this id. */
+/** Parses a text that an inbox stored. Returns `null` unless the text is the JSON of an event with this id. */
 export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
   const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
   if (event?.id !== id || typeof event.type !== 'string' || !isDateTime(event.created_at)) return null;
@@ -200,7 +199,7 @@ export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
-/** One problem that a schema found in a value, and the path to it. */
+/** A problem that a schema found in a value, and the path to the part of the value that has the problem. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;

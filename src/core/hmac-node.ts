@@ -5,7 +5,7 @@ export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array 
   return createHmac('sha256', secret).update(body).digest();
 }
 
-/** Returns the index of the first secret that produces `mac`, or -1. Every secret is compared, in constant time. */
+/** Returns the index of the first secret that produces `mac`, or -1. It always checks every secret, in constant time. */
 export function findSecret(
   secrets: readonly (string | Uint8Array)[],
   body: Uint8Array,
@@ -14,9 +14,9 @@ export function findSecret(
   return secrets.map((secret) => timingSafeEqual(hmac(secret, body), mac)).indexOf(true);
 }
 
-/** Decodes 64 hex digits, or returns `undefined` for other text. A pattern would take twice as long. */
+/** Decodes 64 hex digits, or returns `undefined` for other text. Using a regular expression would take twice as long. */
 export function decodeHex(digits: string): Uint8Array | undefined {
-  // A Buffer reads the low byte of each character, and stops at the first that is not a digit.
+  // `Buffer.from` reads only the low byte of each character, and stops at the first character that is not a hex digit.
   if (digits.length !== 64 || Buffer.byteLength(digits) !== 64) return undefined;
   const bytes = Buffer.from(digits, 'hex');
   return bytes.length === 32 ? bytes : undefined;

@@ -1,11 +1,11 @@
-/** Log lines for operators, and calls to the app's observers. Neither may affect what happens to an event. */
+/** Writes log lines for operators and calls the app's observers. Errors in loggers and observers don't affect events. */
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
-/** The longest line, in characters, because a handler's error may quote a whole response. */
+/** The maximum length of a line, in characters. There is a limit because a handler's error can quote a whole response. */
 const MAX_LINE = 10_000;
 
-/** Writes one line. Errors of a logger are ignored, because there is nowhere else to report them. */
+/** Writes one line. If the logger throws, the error is ignored, because it can't be reported anywhere else. */
 export async function log(logger: Logger, level: 'warn' | 'error', line: string): Promise<void> {
   const rest = line.length > MAX_LINE ? `… (${line.length - MAX_LINE} more characters)` : '';
   try {
@@ -13,7 +13,7 @@ export async function log(logger: Logger, level: 'warn' | 'error', line: string)
   } catch {}
 }
 
-/** Calls an observer of the app. Its errors are logged under the option's name and ignored. */
+/** Calls one of the app's observers. If the observer throws, the error is logged with the option's name and then ignored. */
 export async function notify<Value>(
   option: string,
   observer: (value: Value) => unknown,

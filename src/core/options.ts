@@ -5,12 +5,12 @@ export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
   readonly accepts: (value: unknown) => boolean;
-  /** The value when the option is left out; `undefined` for none. */
+  /** The value to use if the option is left out, or `undefined` if the option has no default. */
   readonly default: Default;
   readonly required?: boolean;
 }
 
-/** One rule for each option: the compiler keeps the table complete. */
+/** One rule for each option. The compiler reports options that have no rule. */
 type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
 
 type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
@@ -19,7 +19,9 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
     : Exclude<Options[Name], undefined>;
 };
 
-/** Checks options and fills in the defaults; `undefined` counts as left out. No message contains a value. */
+/**
+ * Checks options and fills in the defaults. An option that is `undefined` counts as left out. Messages never quote values.
+ */
 export function readOptions<const Options extends object, const Rules extends OptionRules<Options>>(
   where: string,
   options: Options,
@@ -56,7 +58,7 @@ export function rule<Default = undefined>(
   return { expected, accepts, default: fallback as Default };
 }
 
-/** An integer; by default from 1 to the longest time that a timer accepts (a signed 32-bit number of ms). */
+/** An integer, by default at least 1 and at most 2,147,483,647, which is the longest time in ms that a timer accepts. */
 export function integer<const Default extends number | undefined = undefined>(
   bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
 ): OptionRule<Default> {
@@ -85,17 +87,17 @@ export function oneOf<const Default extends string | undefined = undefined>(
 export const func = <Default = undefined>(fallback?: Default) =>
   rule('a function', (value) => typeof value === 'function', fallback);
 
-/** An `AbortSignal`, including one from another realm, as in a test environment with its own globals. */
+/** An `AbortSignal`, even from another realm, such as a test environment that has its own globals. */
 export const abortSignal = <Default = undefined>(fallback?: Default) =>
   rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
 
-/** A valid `Date`, including one of another realm. */
+/** A valid `Date`, even from another realm. */
 export const date = () =>
   rule('a valid Date', (value) => tagOf(value) === 'Date' && !Number.isNaN(Number(value)));
 
 const tagOf = (value: unknown) => Object.prototype.toString.call(value).slice(8, -1);
 
-/** @param expected - the object with these methods, such as "an inbox, such as memoryInbox()". */
+/** @param expected - describes an object that has these methods, as in "an inbox, such as memoryInbox()". */
 export function withMethods<Default = undefined>(
   expected: string,
   methods: readonly string[],
@@ -105,6 +107,6 @@ export function withMethods<Default = undefined>(
   return rule(expected, accepts, fallback);
 }
 
-/** An inbox, of which only these methods are used. */
+/** An inbox that has at least these methods. */
 export const inboxWith = (...methods: readonly string[]) =>
   required(withMethods('an inbox, such as sqliteInbox(db)', methods));

@@ -1,4 +1,4 @@
-/** Awaits a driver's result. If it fails, removes the command, which contains the payload, from the error. */
+/** Awaits a driver's result. If the driver rejects, the error's command is removed, because it contains the payload. */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;
@@ -7,7 +7,7 @@ export async function redactCommand<Value>(answer: Promise<Value>): Promise<Valu
   }
 }
 
-/** ioredis adds the command as a property of the error, and the client of Upstash adds it to the message. */
+/** Copies an error without its command. ioredis adds the command as a property; Upstash adds it to the message. */
 function withoutCommand(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const [message = ''] = error.message.split(', command was:');

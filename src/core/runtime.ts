@@ -1,4 +1,4 @@
-/** The platform's time, timers and randomness, and their replacements. */
+/** Time, timers and randomness, either from the platform or from the replacements that a test passes. */
 import { deferred } from './awaitable.js';
 import type { OptionRule } from './options.js';
 
@@ -14,17 +14,17 @@ export interface Runtime {
   uuid(): string;
   /** Calls `callback` once after `ms`, and returns a timer. @default setTimeout, with a maximum of 24 days */
   setTimeout(callback: () => void, ms: number): unknown;
-  /** Cancels a timer, which may already have fired. @default clearTimeout */
+  /** Cancels a timer. If the timer has already fired, this does nothing. @default clearTimeout */
   clearTimeout(timer: unknown): void;
 }
 
-/** The longest time of a platform timer: a signed 32-bit number of ms. A longer timer would call back immediately. */
+/** The longest time that a platform timer accepts, in ms. A timer with a longer time would fire immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The parts of a {@link Runtime} to replace. The platform provides the rest. */
+/** Replacements for parts of a {@link Runtime}. The platform provides all other parts. */
 export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
 
-// Looked up at each call, so a test can replace the globals later.
+// Each call looks up the global function, so a test can replace it later.
 const PLATFORM: Runtime = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
@@ -51,16 +51,19 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
-/** Returns a runtime that measures elapsed time with a given `now`, unless `elapsed` is given as well. */
+/** Returns a runtime. If `now` is given but `elapsed` isn't, the runtime also uses `now` to measure elapsed time. */
 export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
   const runtime = toRuntime(given);
   return given.now && !given.elapsed ? { ...runtime, elapsed: runtime.now } : runtime;
 }
 
-/** How far a clock must jump before leases move with it, in ms. */
+/** How far the clock must jump, in ms, before the times of leases are shifted by the same amount. */
 const JUMP_MS = 1_000;
 
-/** Returns a function that reads the clock. After a jump, it calls `shift` first, so that leases keep their duration. */
+/**
+ * Returns a function that reads the clock. If the clock has jumped since the last call, that function first calls `shift`,
+ * so that leases keep their duration.
+ */
 export function watchClock(
   { now, elapsed }: Pick<Runtime, 'now' | 'elapsed'>,
   shift: (ms: number) => void,
@@ -86,7 +89,7 @@ export const outsideRequests = snapshot();
 
 function snapshot(): <Result>(run: () => Result) => Result {
   const { AsyncLocalStorage, process }: typeof globalThis & AsyncContext = globalThis;
-  // Next's Edge runtime has the class as a global, and throws if a Node module is requested.
+  // Next's Edge runtime has `AsyncLocalStorage` as a global, and throws if code requests a Node module.
   const storage = AsyncLocalStorage ?? process?.getBuiltinModule?.('node:async_hooks')?.AsyncLocalStorage;
   return storage?.snapshot?.() ?? ((run) => run());
 }
@@ -96,24 +99,30 @@ export interface Moment {
   readonly now: number;
 }
 
-/** Returns how long ago a moment was, in ms. `elapsed` stops while a machine is suspended, and `now` may be set back. */
+/**
+ * Returns how long ago a moment was, in ms. It uses the longer of two measurements, because `elapsed` stops while a machine
+ * is suspended, and because the clock behind `now` can be set back.
+ */
 export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
   return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
 
 export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms: number): unknown {
   const timer = runtime.setTimeout(callback, ms);
-  // Outside Node, a timer is a number and does not keep a process alive.
+  // Outside Node, a timer is a number, and it does not keep a process alive.
   (timer as { readonly unref?: () => void } | undefined)?.unref?.();
   return timer;
 }
 
-/** Yields to the event loop. */
+/** Resolves after the event loop has had a turn to do other work. */
 export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promise<void> {
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }
 
-/** Waits for work for at most `ms`. After that, it settles like `onTimeUp`, and ignores the result of the work. */
+/**
+ * Waits for `work` for at most `ms`. If the time is up first, it calls `onTimeUp`, settles in the same way as that call,
+ * and ignores the result of `work`.
+ */
 export function timeLimit<Value, Late = never>(
   work: PromiseLike<Value>,
   ms: number,
@@ -136,7 +145,7 @@ export function timeLimit<Value, Late = never>(
   });
 }
 
-/** Waits for work until the signal aborts. */
+/** Waits until the work has ended or the signal aborts. */
 export async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
   if (signal?.aborted) return;
   const aborted = deferred();

@@ -1,10 +1,10 @@
-/** A delivery's signature: HMAC-SHA256 over the exact bytes of its body. */
+/** Signs and verifies deliveries. A signature is an HMAC-SHA256 over the exact bytes of the body. */
 import { decodeHex, findSecret, hmac } from 'stablehooks/internal/hmac';
 import type { Awaitable } from './awaitable.js';
 import { decodeBase64, encode, isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';
 
-/** The default signature header. In the header that you receive, the name of your service replaces SERVICE. */
+/** The default name of the signature header. Your service's header has the name of the service in place of SERVICE. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
 
 /** All signature encodings. */
@@ -13,27 +13,27 @@ export const SIGNATURE_ENCODINGS = ['hex', 'base64', 'base64url'] as const;
 /** How the 32 bytes of a signature are encoded as text. */
 export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
 
-/** The text format of a signature. The service doesn't specify it. */
+/** How a signature is written as text. The service doesn't specify this format. */
 export interface SignatureFormat {
   /**
    * The only encoding to accept. A signature in another encoding counts as malformed.
    *
-   * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url, which can't be confused
+   * @default any: 64 hex digits, or 43 characters of base64 or base64url, with or without padding
    */
   readonly encoding?: SignatureEncoding | undefined;
-  /** The text before the encoded bytes, such as `sha256=`. A signature without it counts as malformed. @default '' */
+  /** The text before the encoded bytes, such as `sha256=`. A signature without this text counts as malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
 /** A key that you share with the service. A string is encoded as UTF-8. */
 export type Secret = string | Uint8Array;
 
-/** One secret, or several during a rotation. */
+/** One secret, or several secrets during a rotation. */
 export type Secrets = Secret | readonly Secret[];
 
 /**
- * Returns the secrets for one verification. Return `null` for an unknown sender, and the delivery is rejected.
- * Returning `undefined` is an error, because it may come from a mistake in the function.
+ * Returns the secrets for one verification. To reject the delivery of an unknown sender, return `null`. Returning
+ * `undefined` is an error, because it usually comes from a mistake in the function.
  */
 export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
@@ -48,8 +48,8 @@ export interface SignOptions extends SignatureFormat {
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
   /**
-   * One or more secrets, or a function that returns them. The function is called for every verification and may cache its
-   * result. Every secret is always compared, so the response time doesn't reveal which one matched.
+   * One or more secrets, or a function that returns them. The function is called for every verification, and can cache its
+   * result. All secrets are always compared, so the response time doesn't reveal which secret matched.
    */
   readonly secret: Secrets | SecretFunction;
   /** The header name to use in error messages. @default 'X-SERVICE-Signature' */
@@ -60,14 +60,14 @@ export interface VerifyOptions extends SignatureFormat {
 export interface Verified {
   /** The bytes that were signed. */
   readonly body: Uint8Array;
-  /** The index of the secret that matched, starting at 0. Once it is 1 for every delivery, you can remove secret 0. */
+  /** The index of the secret that matched, starting at 0. Once secret 1 matches every delivery, you can remove secret 0. */
   readonly secretIndex: number;
 }
 
 /**
  * Signs a body the way the service does.
  *
- * @returns the value of the signature header. It is hex unless you set `encoding`.
+ * @returns the value of the signature header, in hex unless you set `encoding`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes or the secret is empty.
  */
 export async function sign(
@@ -81,13 +81,14 @@ export async function sign(
 }
 
 /**
- * Verifies the signature of a body. It compares the decoded bytes in constant time, and resolves only if they match.
+ * Verifies the signature of a body. It resolves only if the signature is valid, and compares signatures in constant time.
  *
- * Pass the bytes as they arrived: a body that you parse and serialize again no longer matches its signature. An array of
- * header values, which Node passes for some repeated headers, counts as malformed.
+ * Pass the bytes as they arrived: a body that you parse and serialize again no longer matches its signature. If `signature`
+ * is an array, as Node passes it for some repeated headers, the signature counts as malformed.
  *
- * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
- * `ERR_SECRET_UNKNOWN` when the `secret` function returns `null`, which takes as long as a mismatch.
+ * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` or `ERR_SIGNATURE_MISMATCH`, or
+ * `ERR_SECRET_UNKNOWN` when the `secret` function returns `null`. Rejecting an unknown sender takes as long as rejecting a
+ * wrong signature.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret is missing or empty.
  * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the `secret` function fails.
  */
@@ -103,8 +104,8 @@ export async function verifySignature(
 }
 
 /**
- * Returns the index of the secret that made `mac`. It is synchronous if the HMAC is, because an await adds 5 % to the time
- * for a short body.
+ * Returns the index of the secret that produced `mac`. If {@link findSecret} is synchronous, so is this function, because
+ * awaiting a promise would add 5 % to the time for a short body.
  */
 export function matchSecret(
   body: Uint8Array,
@@ -135,13 +136,13 @@ function orMismatch(secretIndex: number): number {
   );
 }
 
-/** Stands in for the secrets of an unknown sender, so the check takes the same time. It never matches. */
+/** Compared if the sender is unknown, so that rejecting the delivery takes as long as for a known sender. */
 const DECOY = ['decoy'] as const;
 
-/** @throws {ConfigError} when there are no secrets, or one is missing, empty, all zeros, padded or of another type. */
+/** @throws {ConfigError} when a secret is missing, empty, all zeros, surrounded by white space or of the wrong type. */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
-  // Copied, because `every` and `map` skip the holes of an array.
+  // The array is copied, because methods such as `map` skip holes in an array.
   const copy: unknown[] = Array.isArray(list) ? Array.from(list) : [];
   const wrong = copy.findIndex((each) => !isSecret(each));
   if (copy.length > 0 && wrong === -1) return copy as [Secret, ...Secret[]];
@@ -157,7 +158,9 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   );
 }
 
-/** HMAC pads keys with zeros, so zeros are the empty key. White space around a string is usually a mistake. */
+/**
+ * Whether a secret is usable. HMAC treats a key of zeros like an empty key. White space at either end is usually a mistake.
+ */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? /[^\0]/.test(secret) && secret === secret.trim()
@@ -176,7 +179,7 @@ async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | n
   return secrets === null ? null : toSecrets(secrets);
 }
 
-/** Decodes the 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` */
+/** Decodes the 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED` */
 export function decodeSignature(
   signature: unknown,
   { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,

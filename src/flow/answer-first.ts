@@ -1,5 +1,5 @@
 /**
- * `answer: 'recorded'`: a delivery gets its response once it is durably stored. Its handler runs after the response.
+ * `answer: 'recorded'`: a delivery gets its response once the event is durably stored. The handler runs after the response.
  */
 import { nextTurn } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
@@ -18,7 +18,7 @@ export function answerFirst(next: Dispatch, parts: CoreParts): Dispatch {
   };
 }
 
-/** Stores a delivery when no slot is free, so a burst waits in the inbox and not in the memory of this process. */
+/** Stores a delivery if no slot is free, so that a burst of events waits in the inbox, not in this process's memory. */
 export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   return async (work) => {
     const recorded = await store.recordOne(work, 0);
@@ -28,8 +28,7 @@ export function storeForLater({ store, redriver }: CoreParts): Dispatch {
 }
 
 /**
- * Keeps the invocation alive until the events that waited for the handler or its slot have run. Waiting takes up no
- * slot.
+ * Keeps the invocation alive until the events that waited for the handler or its slot have run. Waiting takes up no slot.
  */
 export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   return async (work) => {
@@ -43,7 +42,7 @@ async function runAfterAnswer(
   work: Work,
   { report, logger, settings }: CoreParts,
 ): Promise<void> {
-  // Handlers may start synchronously, which must not delay the answer.
+  // A handler may begin with synchronous work, which must not delay the response.
   await nextTurn(settings.runtime);
   const { event, origin, secretIndex } = work;
   let rest: Promise<unknown> | undefined;

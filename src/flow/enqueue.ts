@@ -1,4 +1,4 @@
-/** `queue`: events are recorded and put into a queue, and workers run them. */
+/** The option `queue`: events are recorded and enqueued, and workers run them. */
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import { resultOf } from '../receiver/dispatch.js';
@@ -7,8 +7,8 @@ import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
 /**
- * Enqueues known events. If this process ends after it has recorded an event but before it has enqueued the event,
- * `redrive` enqueues the event after `leaseMs`.
+ * Enqueues known events. If this process ends after it has recorded an event, but before it has enqueued that event,
+ * `redrive` enqueues the event once `leaseMs` has passed.
  */
 export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): Dispatch {
   const { queue, use, leaseMs } = settings;

@@ -1,6 +1,6 @@
 /**
- * The flows of an authentic event, composed once per receiver. Each layer wraps the next one, or is left out if its option is
- * not set.
+ * Composes the layers through which authentic events pass, once per receiver. Each layer wraps the next layer, or is left
+ * out if its option isn't set.
  */
 import { createDispatch } from '../receiver/dispatch.js';
 import type { CoreParts, Flows } from '../receiver/parts.js';

@@ -3,8 +3,8 @@ import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
 /**
- * Runs handlers in slots. If no slot is free, deliveries go to `whenFull` or are `busy`, and stored events and jobs
- * wait.
+ * Limits how many handlers run at a time. If no slot is free, a delivery goes to `whenFull`, or is refused as `busy` if
+ * there is no such function. Stored events and jobs wait for a slot.
  */
 export function limitConcurrency(
   next: Dispatch,

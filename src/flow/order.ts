@@ -1,4 +1,4 @@
-/** `orderingKey`: at most one event per key runs at a time, in all processes that share the inbox. */
+/** The option `orderingKey`: at most one event per key runs at a time, in all processes that share the inbox. */
 import {
   isKnownEvent,
   isName,
@@ -11,7 +11,7 @@ import type { OrderingKey } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** Returns a function that never throws. If `orderingKey` fails, the event has no key, and its attempt fails. */
+/** Returns a function that finds an event's key. It never throws: if `orderingKey` throws, `checkKey` fails the attempt. */
 export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => string | undefined {
   return (event) => {
     try {
@@ -23,8 +23,8 @@ export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => stri
 }
 
 /**
- * Fails an attempt if the key of its event has changed since the claim, because two events of one key might run at
- * the same time.
+ * Fails an attempt if the event's key has changed since the event was claimed, because two events with the same key could
+ * otherwise run at the same time.
  */
 export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
   return (event, lease, context) => {
@@ -37,7 +37,7 @@ export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandl
   };
 }
 
-/** Wakes the redriver after an attempt, because the next event of its key may be due. */
+/** Wakes the redriver after an attempt, because the next event with the same key may be due. */
 export function wakeAfter(next: Dispatch, { settings, redriver }: CoreParts): Dispatch {
   if (settings.orderingKey === undefined) return next;
   return async (work) => {
@@ -48,7 +48,7 @@ export function wakeAfter(next: Dispatch, { settings, redriver }: CoreParts): Di
   };
 }
 
-/** @throws {TypeError} when the function returns another value. */
+/** @throws {TypeError} when `orderingKey` returns an invalid key. */
 function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefined {
   const key: unknown = orderingKey(event);
   if (key === undefined || key === null) return undefined;

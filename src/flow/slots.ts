@@ -1,11 +1,9 @@
-/** The slots of `maxConcurrency`: one for each handler that runs in this process. */
+/** The slots that `maxConcurrency` provides. Each handler that is running in this process takes up one slot. */
 import { deferred } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { orAborted, type Runtime } from '../core/runtime.js';
 
-/**
- * The longest wait before the next try when all slots are taken, in ms. The shortest is one second, which spreads out bursts.
- */
+/** The maximum `retryAfterMs` if all slots are taken. The actual value is random, which spreads out bursts. */
 const RETRY_MS = 5_000;
 
 export class Slots {
@@ -13,7 +11,7 @@ export class Slots {
   free: number;
   readonly #runtime: Runtime;
   #released = deferred();
-  /** The waits for the next release, one per signal, because Node warns of a leak at a signal's eleventh listener. */
+  /** One pending wait per signal. Waits are shared, because Node warns of a leak if a signal has eleven listeners. */
   readonly #waits = new Map<AbortSignal | undefined, Promise<void>>();
 
   constructor(count: number, runtime: Runtime) {
@@ -27,7 +25,7 @@ export class Slots {
     if (this.free === 0) throw this.#busy();
   }
 
-  /** Takes a slot once one is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
+  /** Takes a slot as soon as a slot is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
   async take(signal: AbortSignal | undefined): Promise<void> {
     while (this.free === 0) {
       if (signal?.aborted) throw this.#busy();
@@ -36,7 +34,7 @@ export class Slots {
     this.free -= 1;
   }
 
-  /** Resolves at the next release of a slot, or when the signal aborts. */
+  /** Resolves when the next slot is released, or when the signal aborts. */
   freed(signal: AbortSignal | undefined): Promise<void> {
     const wait = this.#waits.get(signal) ?? orAborted(this.#released.promise, signal);
     this.#waits.set(signal, wait);

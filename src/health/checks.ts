@@ -1,4 +1,4 @@
-/** The checks. Each one turns facts into a finding and the most likely fix. */
+/** The health checks. Each check turns facts about an inbox into a finding and the most likely fix. */
 import { describeReason, describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
 import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
@@ -6,7 +6,7 @@ import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type HealthFacts } from './facts.js';
 import type { HealthSettings } from './options.js';
 
-/** The level of a check. `neutral` means that there is nothing to check yet. Only `failing` counts as unhealthy. */
+/** The level of a check's result. `neutral` means that there is nothing to check yet. Only `failing` counts as unhealthy. */
 export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
 
 interface Finding {
@@ -105,7 +105,7 @@ export const CHECKS = {
       const what =
         newest.length === 0
           ? 'no event has arrived'
-          : `no push among the last ${countOf(newest.length, 'event')}`;
+          : `the last ${countOf(newest.length, 'event')} did not arrive by push`;
       const message = `Not verified yet: ${what}. ${fix}`;
       return { tone: requirePush ? 'failing' : 'neutral', message };
     }
@@ -120,7 +120,7 @@ export const CHECKS = {
     const { count: parked, oldest } = countIn(facts.counts, 'parked');
     const since = facts.now - 48 * HOUR_MS;
     const counted = countedSince(facts.tally.ignored, since);
-    // A killed process did not count its last deliveries.
+    // If a process was killed, its last deliveries are missing from the tally.
     const seen = facts.newest.filter((record) => record.ignored && record.receivedAt > since);
     const countSeen = (type: string) => [type, seen.filter((each) => each.type === type).length] as const;
     const types = counted.length > 0 ? counted : [...new Set(seen.map(({ type }) => type))].map(countSeen);
@@ -185,10 +185,10 @@ export const CHECKS = {
   },
 } satisfies Readonly<Record<string, Check>>;
 
-/** How far two machines' clocks may differ. */
+/** How far the clocks of two machines can differ before the check fails, in ms. */
 const CLOCK_MS = 60_000;
 
-/** An older result of `findOwed` is stale, because a nightly job has missed a night. */
+/** The age, in ms, at which a result of `findOwed` is stale, because a nightly job must have missed a night. */
 const OWED_MS = 26 * HOUR_MS;
 
 const REFUSALS: Readonly<Record<string, string>> = {
@@ -229,7 +229,7 @@ function checkCoverage(
   }
   const quiet =
     last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-  const proven = `${quiet}. The list proves that nothing is missing until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
+  const proven = `${quiet}. The list proves that nothing is missing up to ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     return { tone: 'failing', message: `${proven} But ${doubt}` };
   }
@@ -238,7 +238,7 @@ function checkCoverage(
     : { tone: 'ok', message: proven };
 }
 
-/** Nothing is wrong; in an empty inbox that shows nothing. */
+/** Returns the finding that nothing is wrong, or, if the inbox is empty, that nothing is verified yet. */
 function none({ isEmpty }: HealthFacts, message: string): Finding {
   return isEmpty
     ? { tone: 'neutral', message: 'Not verified yet: no event has arrived.' }
@@ -249,14 +249,14 @@ function errorOf(record: InboxRecord | undefined): string {
   return (record?.lastError ?? 'unknown').replace(/\.$/, '');
 }
 
-/** A text such as `transfer.failed 2, transfer.settled 1`. */
+/** Returns a text such as `transfer.failed 2, transfer.settled 1`. */
 function nameCounts(counts: readonly (readonly [name: string, count: number])[]): string {
   const sums = new Map<string, number>();
   for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
   return [...sums].map(([name, count]) => `${name} ${count}`).join(', ');
 }
 
-/** The counts of the tally since then, by code or type. */
+/** Returns the tally's counts from the time after `since`, by code or by type. */
 const countedSince = (counts: TallyNote['refused'], since: number) =>
   Object.entries(counts)
     .filter(([key]) => Number.parseInt(key, 10) > since)

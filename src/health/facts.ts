@@ -1,4 +1,4 @@
-/** What `health` reads from an inbox: bounded lists, and counts from an index. */
+/** The facts that `health` reads from an inbox. It reads only lists of limited length, and counts from an index. */
 import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
 import {
@@ -12,23 +12,23 @@ import { HOUR_MS, readTally } from '../receiver/tally.js';
 import { readOwed } from '../reconcile/owed-note.js';
 import type { HealthInbox, HealthSettings } from './options.js';
 
-/** How many events of a state are read to name errors, and to find the last pushed event. */
+/** How many events to read at a time, for example to find errors, or to find the last event that was pushed. */
 const SAMPLE = 100;
 
-/** Payloads may be large, and reading a hundred of them stops a process that uses SQLite. */
+/** Payloads can be large, and reading a hundred of them would block the event loop of a process that uses SQLite. */
 const LEAN = { withEvents: false } as const;
 
-/** How many events have to fail before their share counts. */
+/** How many events must fail before the share of failed events matters. */
 const MANY_FAILED = 3;
 
 export type HealthFacts = Awaited<ReturnType<typeof readFacts>>;
 
 export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettings, 'dueMs'>, now: number) {
-  // At the limit itself an event is overdue, and the end of a filter is not included.
+  // Plus 1, because an event is overdue once `dueMs` has passed, and a filter excludes its end.
   const dueUntil = Math.max(0, Math.floor(now - dueMs) + 1);
-  // One after the other: a health check must not take several connections of a pool.
+  // The queries run one after another, so that a health check never takes several connections from a pool.
   const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
-  // Done events are not counted: that reads all of an index.
+  // Done events are not counted, because counting them would read a whole index.
   const counts: InboxCount[] = [];
   for (const state of INBOX_STATES) {
     if (state !== 'done') counts.push({ state, ...countIn(await inbox.count({ state }), state) });
@@ -45,9 +45,9 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
     tally: await readTally(inbox),
     owed: await readOwed(inbox),
     unwritable: await findUnwritable(inbox),
-    /** Received events without an attempt for as long as those that are overdue. */
+    /** Received events that have waited for at least `dueMs` without an attempt. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, isBusy),
-    /** Events that no process runs in time, by state. */
+    /** Events that are overdue, by state. */
     overdue: { received, failed: await overdue('failed'), leased: await overdue('leased') },
     failing: await readFailing(inbox, counts, now),
     lastDead: (await inbox.list({ ...LEAN, state: 'dead', limit: 1, order: 'newest' }))[0],
@@ -60,23 +60,23 @@ export function countIn(counts: readonly InboxCount[], state: InboxState) {
   return { count, oldest };
 }
 
-/** The error message of a database that refuses writes. No process has leased the note, so nothing is written. */
+/** Returns the error message if the database refuses writes. Nothing is written, because nothing has leased this note. */
 async function findUnwritable(inbox: HealthInbox): Promise<string | undefined> {
   try {
     await inbox.writeNote('health', '', { holder: 'health' });
     return undefined;
   } catch (error) {
-    // A role without the privilege to write, such as a dashboard's, shows nothing.
+    // It is not a problem if only this role, such as a dashboard's role, lacks the privilege to write.
     const cause = unwritableCause(error);
     return cause === undefined ? undefined : (messageOf(cause) ?? 'read-only');
   }
 }
 
-/** Read-only databases and full disks, by the codes of Postgres, MySQL and SQLite. */
+/** The codes with which Postgres, MySQL and SQLite report read-only databases and full disks. */
 const UNWRITABLE: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836, '53100', 1021, 1114]);
 const SQLITE_UNWRITABLE: ReadonlySet<number> = new Set([8, 13]);
 
-/** The driver's error: data layers and commands wrap it. */
+/** Finds the driver's error, which data layers and commands wrap in other errors. */
 function unwritableCause(error: unknown): unknown {
   const { code, errno, errcode, cause } = Object(error) as Readonly<Record<string, unknown>>;
   const inner = cause === undefined ? undefined : unwritableCause(cause);
@@ -86,7 +86,7 @@ function unwritableCause(error: unknown): unknown {
   return isSqlite || UNWRITABLE.has(code) || UNWRITABLE.has(errno) ? error : undefined;
 }
 
-/** Received events without an attempt since before `until`; postponed ones, and ones whose key is busy, may wait. */
+/** Finds received events that have had no attempt since `until`, except events that are postponed or wait for their key. */
 async function findUnrun(
   inbox: HealthInbox,
   until: number,
@@ -100,7 +100,7 @@ async function findUnrun(
     const page = await inbox.list({ ...LEAN, ...filter, limit: SAMPLE, after });
     const unrun = page.filter(isUnrun);
     if (unrun.length > 0 || page.length < SAMPLE) return unrun;
-    // There may be any number of postponed events, and reading many takes seconds.
+    // There can be any number of postponed events, and reading many events takes seconds.
     if (after === undefined && (await count(POSTPONED)) === (await count())) return [];
     after = page.at(-1)?.id;
   }
@@ -110,7 +110,7 @@ const POSTPONED = 'ERR_HANDLER_LATER';
 
 const isPostponed = (error: string | null) => error?.startsWith(POSTPONED) === true;
 
-/** Events that failed and have not succeeded since, even while they run again. */
+/** Reads the events that have failed and not succeeded since, including events that are running again now. */
 async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {
   const hourAgo = Math.max(0, Math.floor(now - HOUR_MS));
   const leased = await inbox.list({ ...LEAN, state: 'leased', error: 'ERR_', limit: SAMPLE });
@@ -122,26 +122,26 @@ async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], no
   return {
     count,
     sample: [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt),
-    /** Events that have been failing for an hour. */
+    /** Events that have been failing for at least an hour. */
     long: [...oldest, ...again].filter((record) => failingSince(record) <= hourAgo),
     share: count + dead < MANY_FAILED ? undefined : await readShare(inbox, count + dead, hourAgo),
   };
 }
 
-/** When the first of the last attempts of an event failed. */
+/** Returns when an event's current series of failed attempts began. */
 function failingSince({ history, attempts, state, updatedAt }: InboxRecord): number {
   const ended = history.slice(-Math.max(1, state === 'leased' ? attempts - 1 : attempts));
   return ended.find(({ result }) => result === 'failed')?.startedAt ?? updatedAt;
 }
 
-/** How many events came or ran since then, if the failed ones are more than a tenth of them. */
+/** Returns how many events arrived or ran after `since`, if more than a tenth of these events failed. */
 async function readShare(inbox: HealthInbox, failed: number, since: number) {
   const others = async (filter: InboxFilter) =>
     (await inbox.count(filter))
       .filter(({ state }) => state !== 'failed' && state !== 'dead')
       .reduce((sum, { count }) => sum + count, 0);
   let total = failed + (await others({ receivedSince: since }));
-  // Older events that ran again, as after an outage.
+  // Older events that ran again, as they do after an outage.
   const older = {
     state: 'done',
     receivedSince: Math.max(0, since - 24 * HOUR_MS),

@@ -7,7 +7,7 @@ import { CHECKS, type Check, HEALTH_CHECKS, type HealthCheckName, type HealthTon
 import { type HealthFacts, readFacts } from './facts.js';
 import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
-/** The result of one check. Plain data. */
+/** The result of one check, as plain data. */
 export interface HealthCheck {
   /**
    * - `due`, `leases`: events that no process runs.
@@ -23,7 +23,7 @@ export interface HealthCheck {
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
   readonly healthy: boolean;
-  /** What the check found, and what to do about it. May contain the message of a handler's error. Times are ISO 8601. */
+  /** What the check found, and what to do about it. The text can contain a handler's error. Times are in ISO 8601 format. */
   readonly message: string;
   /** The number of affected gaps, events or deliveries; `null` if there is nothing to count. */
   readonly count: number | null;
@@ -33,7 +33,7 @@ export interface HealthCheck {
 export interface Health {
   /** Whether every check is healthy. */
   readonly healthy: boolean;
-  /** The worst tone of all checks; `neutral` until the first event is done. */
+  /** The worst tone of all checks. Until the first event is done, the tone is never better than `neutral`. */
   readonly tone: HealthTone;
   /** A summary that names the checks that need your attention. */
   readonly verdict: string;
@@ -44,7 +44,7 @@ export interface Health {
 
 /**
  * Checks the health of an inbox: whether due events run, whether deliveries are accepted, and whether the event list proves
- * that nothing is missing. It reads a bounded part of the inbox, whatever its size, and changes nothing.
+ * that nothing is missing. It reads only a limited part of the inbox, however large the inbox is, and changes nothing.
  *
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be read.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox, or a limit is unknown or invalid.
@@ -89,6 +89,6 @@ function toVerdict(
   if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event has been processed yet.' };
   if (neutral !== '')
     return { tone: 'neutral', verdict: `Nothing is overdue. Not verified yet: ${neutral}.` };
-  const proven = `The list proves that nothing is missing until ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
+  const proven = `The list proves that nothing is missing up to ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
   return { tone: 'ok', verdict: `All is well. Nothing is overdue. ${proven}` };
 }

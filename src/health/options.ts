@@ -1,16 +1,16 @@
-/** The limits of `health`, and the names of its checks. */
+/** The limits that `health` applies, and their defaults. */
 import { boolean, inboxWith, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions } from '../core/runtime.js';
 
-/** The part of an inbox that `health` uses. Every inbox in this package has it. */
+/** The methods of an inbox that `health` calls. Every inbox in this package has them. */
 export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 'readNote' | 'writeNote'>;
 
 /** The limits beyond which a check fails. Times are in ms. */
 export interface HealthLimits {
-  /** How long an event may be due, a lease may be expired, or polls may fail. @default 300_000 */
+  /** How long events can be due, leases can be expired, or polls can fail before a check fails. @default 300_000 */
   readonly dueMs?: number | undefined;
-  /** The maximum age of the last poll and of the watermark. @default 3_600_000 */
+  /** The maximum age of the last poll, and of the time up to which nothing is missing. @default 3_600_000 */
   readonly provenMs?: number | undefined;
   /** How many dead events to allow. @default 0 */
   readonly maxDead?: number | undefined;
@@ -18,7 +18,7 @@ export interface HealthLimits {
   readonly requirePoll?: boolean | undefined;
   /** If true, an inbox is unhealthy until an event arrives by push. @default false */
   readonly requirePush?: boolean | undefined;
-  /** The clock, for tests. @default the platform's */
+  /** A replacement for the clock, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 

@@ -6,17 +6,17 @@ import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './
 
 /** Two route handlers that return a `Response`. The responses contain no messages, ids or times. */
 export interface HealthRoutes {
-  /** For monitoring, such as `/healthz`: returns 200 if every check is healthy, otherwise 503. The body lists the checks. */
+  /** The route for monitoring, such as `/healthz`. Returns 200 if every check is healthy, otherwise 503, and the checks. */
   readonly health: () => Promise<Response>;
-  /** For a platform that routes requests, such as `/readyz`: returns 200 if the inbox can be read, otherwise 503. */
+  /** The route for load balancers, such as `/readyz`. Returns 200 if the inbox can be read, otherwise 503. */
   readonly ready: () => Promise<Response>;
 }
 
 const TIMEOUT_MS = 5_000;
 
 /**
- * Creates the route handlers. Don't restart a process because `health` returns 503: a restart fixes neither dead events
- * nor gaps.
+ * Creates route handlers for monitoring an inbox. Don't restart a process because `health` returns 503: a restart fixes
+ * neither dead events nor gaps.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox, or a limit is unknown or invalid.
  *

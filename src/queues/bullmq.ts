@@ -31,8 +31,9 @@ export interface BullJobLike {
 }
 
 /**
- * Adds each event to a BullMQ `Queue` as one job, named after the event's type. If a job was lost or has failed for
- * the last time, `redrive()` adds a new job for its event. See docs/queues.md for a complete program.
+ * Creates a queue that adds each event to a BullMQ `Queue` as one job. The job's name is the event's type. If a job was
+ * lost, or if it failed and has no attempts left, `redrive()` adds a new job for its event. See docs/queues.md for a
+ * complete program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
  */
@@ -45,7 +46,7 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     // BullMQ refuses ids with a colon, and ids that are integers.
     const jobId = `event-${encodeURIComponent(event.id)}`;
-    // BullMQ ignores a new job while it keeps a finished job of the same id.
+    // BullMQ ignores a new job while it keeps a finished job with the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, data, { jobId });
   }
@@ -53,13 +54,13 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
 }
 
 /**
- * Returns the processor for a BullMQ `Worker`. The processor handles the job's event and returns the kind of the
- * outcome. If the event must be retried, the processor throws, and BullMQ retries the job. If the event is running
- * elsewhere, or failed and isn't due yet, the job is delayed by up to a minute. BullMQ doesn't count the delay as an
- * attempt.
+ * Returns the processor for a BullMQ `Worker`. The processor handles the job's event and returns the outcome's kind. If the
+ * event must be retried, the processor throws, and BullMQ retries the job. If another process is running the event, or if
+ * the event failed and isn't due yet, the processor delays the job by up to a minute. BullMQ doesn't count such a delay as
+ * an attempt.
  *
- * @param receiver - a receiver without the option `queue`. It must use the same inbox as the receivers that enqueue
- * the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
+ * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
+ * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
  */
 export function bullmqProcessor(
   receiver: WorkerReceiver,
@@ -74,13 +75,13 @@ export function bullmqProcessor(
     } catch (error) {
       if (!(error instanceof StablehooksError) || error.retryAfterMs === undefined) throw error;
       await job.moveToDelayed(now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
-      // A worker does not fail a job that throws an error of this name.
+      // A worker does not fail a job that throws an error with this name.
       throw Object.assign(new Error(error.code), { name: 'DelayedError' });
     }
   };
 }
 
-/** The longest delay of a job. A requeued event runs after this time at the latest, however late its retry time was. */
+/** The longest delay of a job, in ms. If you requeue its event during the delay, the event waits no longer than this. */
 const MAX_DELAY_MS = 60_000;
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);

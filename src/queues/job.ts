@@ -8,13 +8,13 @@ import type { Receiver } from '../receiver/receiver.js';
 /** Options that all queues share. */
 export interface QueueOptions {
   /**
-   * How long to wait for the queue engine, in ms. After that, the delivery gets a 503. The engine may still add the
-   * job later, but the job's id and the inbox make sure that the event takes effect only once.
+   * How long to wait for the queue engine, in ms. If the engine doesn't respond in time, the delivery gets a 503. The
+   * engine might add the job later, but the job's id and the inbox make sure that the event takes effect only once.
    *
    * @default 5_000
    */
   readonly timeoutMs?: number | undefined;
-  /** Replaces time, timers and randomness in tests. @default the platform's */
+  /** Replacements for time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -40,14 +40,14 @@ export function toQueue(
   };
 }
 
-/** Outcomes with an error that a retry cannot change. */
+/** Outcomes that have an error, but that a retry would not change. */
 const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
 /** The data of a job. */
 export interface JobData {
   /** The event's JSON as it arrived. It is a string because queue engines change some JSON values and refuse others. */
   readonly event: string;
-  /** The trace context of the enqueuing span, as a W3C `traceparent`. */
+  /** The trace context of the span that enqueued the event, as a W3C `traceparent`. */
   readonly traceparent?: string | undefined;
 }
 
@@ -58,7 +58,7 @@ export function assertReceiver(where: string, receiver: WorkerReceiver): void {
   readOptions(where, { receiver }, { receiver: required(withMethods('a receiver', ['handle'])) });
 }
 
-/** Handles the event of a job. Rejects with the error of the outcome if the engine must retry the job. */
+/** Handles a job's event. If the engine must retry the job, this rejects with the outcome's error. */
 export async function runJob(
   receiver: WorkerReceiver,
   { event: json, traceparent }: JobData,

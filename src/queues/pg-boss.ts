@@ -43,9 +43,9 @@ export interface PgBossQueueOptions extends QueueOptions {
 }
 
 /**
- * Adds each event to a queue of pg-boss 10, 11 or 12 as one job. If a job has failed for the last time, `redrive()`
- * replaces it with a new job for its event. The queue needs the policy `standard`, which is the default. With other
- * policies, pg-boss adds no job while another job is waiting or running, and the delivery gets a 503. See
+ * Creates a queue that adds each event as one job to a queue of pg-boss 10, 11 or 12. If a job failed and has no retries
+ * left, `redrive()` replaces it with a new job for its event. The queue needs the policy `standard`, which is the default.
+ * With other policies, pg-boss adds no job while another job is waiting or running, and the delivery gets a 503. See
  * docs/queues.md for a complete program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
@@ -59,7 +59,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const id = await toJobId(event.id);
-    // Twice, because the job with the same id may have been deleted between the calls.
+    // This tries twice, because the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
       if ((await boss.send(queue, data, { id })) !== null) return;
       const job = await boss.getJobById(queue, id);
@@ -74,16 +74,17 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
 }
 
 /**
- * Returns the handler for `boss.work`. It handles the events of a batch concurrently and completes the jobs that
- * succeeded. If an event must be retried, the handler throws, and pg-boss retries the remaining jobs of the batch. If
- * an event is running elsewhere, or failed and isn't due yet, its job uses up one retry, so set `retryBackoff`.
+ * Returns the handler for `boss.work`. The handler runs the events of a batch concurrently, and completes the jobs whose
+ * events succeeded. If an event must be retried, the handler throws, and pg-boss retries the remaining jobs of the batch.
+ * If another process is running an event, or if an event failed and isn't due yet, the event's job uses up one retry, so
+ * set `retryBackoff`.
  *
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, because by default pg-boss runs one job at a time. If
- * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the
- * process. No event is lost.
+ * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the process. Even
+ * then, no event is lost.
  *
- * @param receiver - a receiver without the option `queue`. It must use the same inbox as the receivers that enqueue
- * the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
+ * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
+ * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,
@@ -95,8 +96,9 @@ export function pgBossProcessor(
     const failure = ends.find((end) => end.status === 'rejected');
     if (failure === undefined) return;
     const finished = jobs.filter((_, index) => ends[index]?.status === 'fulfilled');
-    // A rejection fails all jobs of the batch that are not complete yet. If single jobs were failed here, pg-boss would
-    // complete the batch, including jobs that another worker has taken in the meantime.
+    // If this function rejects, pg-boss fails all jobs of the batch that are not complete yet. If this function failed
+    // single jobs and resolved, pg-boss would complete the whole batch, including jobs that another worker has taken in the
+    // meantime.
     const [first] = finished;
     if (first !== undefined) {
       await boss.complete(
@@ -104,14 +106,15 @@ export function pgBossProcessor(
         finished.map(({ id }) => id),
       );
     }
-    // Only the code: pg-boss stores the error as jsonb, which refuses some strings, and it must not contain payloads.
+    // The error contains only the code, because pg-boss stores errors as jsonb, which refuses some strings, and because
+    // errors must not contain payloads.
     throw new Error(failure.reason instanceof StablehooksError ? failure.reason.code : 'ERR_HANDLER_FAILED');
   };
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
 
-/** pg-boss needs a UUID. This is a UUID of version 8 (RFC 9562) with the SHA-256 of the event's id. */
+/** Returns a UUID, as pg-boss needs, made from the SHA-256 hash of the event's id. It has version 8 (RFC 9562). */
 async function toJobId(id: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
   const hex = toHex(new Uint8Array(digest));

@@ -1,13 +1,13 @@
-/** What spans and metrics say about events, outcomes and polls. */
+/** The attributes with which spans and metrics describe events, outcomes and polls. */
 import type { Attributes } from '@opentelemetry/api';
 import { isEventType, type UnknownEvent } from '../core/events.js';
 import type { PollSummary } from '../receiver/layers.js';
 import type { Outcome } from '../receiver/outcome.js';
 
-/** Stands for rare values, as in the semantic conventions, to limit the number of time series. */
+/** Replaces rare values, as in the semantic conventions, so that there are not too many time series. */
 const OTHER = '_OTHER';
 
-/** An event's type, or `_OTHER` for a type that this release does not know. */
+/** Returns an event's type, or `_OTHER` for a type that this release does not know. */
 export function typeOf({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }
@@ -16,13 +16,13 @@ export function nameOf(operation: string, event: UnknownEvent | undefined): stri
   return event !== undefined && isEventType(event.type) ? `${operation} ${event.type}` : operation;
 }
 
-/** The code of an error, such as `ERR_HANDLER_FAILED`, `ECONNREFUSED` or `57P01`. */
+/** Returns an error's code, such as `ERR_HANDLER_FAILED`, `ECONNREFUSED` or `57P01`, or `_OTHER`. */
 export function codeOf(error: unknown): string {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof code === 'string' && /^[A-Z\d_]{2,40}$/.test(code) ? code : OTHER;
 }
 
-/** `common` is spread last, here and elsewhere: in front it costs 4 µs per object in Node 20. */
+/** `common` is spread last, here and elsewhere, because spreading it first takes 4 µs longer per object in Node 20. */
 export function describeOutcome(
   { kind, origin, event, error, secretIndex }: Outcome,
   common: Attributes,
@@ -32,7 +32,7 @@ export function describeOutcome(
     'stablehooks.origin': origin,
     ...(event && { 'stablehooks.event.type': typeOf(event) }),
     ...(error && { 'error.type': error.code }),
-    // The first secret is the normal case.
+    // The attribute is left out for the first secret, which is the normal case.
     ...(secretIndex && { 'stablehooks.secret.index': secretIndex }),
     ...common,
   };

@@ -1,4 +1,4 @@
-/** The gauges of the inbox, read at each collection of metrics. */
+/** The gauges of the inbox, which are read each time metrics are collected. */
 import type { Attributes, BatchObservableResult, Observable } from '@opentelemetry/api';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
@@ -6,7 +6,7 @@ import { HEALTH_CHECKS } from '../health/checks.js';
 import { type Health, health } from '../health/health.js';
 import type { HealthInbox, HealthLimits } from '../health/options.js';
 
-/** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
+/** How long to wait for an inbox, in ms. There is a limit because exporters wait for metrics indefinitely. */
 const READ_TIMEOUT_MS = 5_000;
 
 const LEVELS = { ok: 0, neutral: 0, warning: 1, failing: 2 } as const;
@@ -15,7 +15,7 @@ export class Inboxes {
   readonly #common: Attributes;
   readonly #runtime: Runtime;
   readonly #limits: HealthLimits;
-  /** The inboxes of the receivers that are not closed. */
+  /** The inboxes of all receivers that are not closed. */
   readonly open = new Set<Inbox<unknown>>();
 
   constructor(common: Attributes, runtime: Runtime, limits: HealthLimits) {
@@ -24,7 +24,7 @@ export class Inboxes {
     this.#limits = limits;
   }
 
-  /** Reads the inboxes, and exports the worst value of the ones that answer. */
+  /** Reads the inboxes, and exports the worst value from the inboxes that respond in time. */
   async observe(
     result: BatchObservableResult,
     { events, oldest, level }: Readonly<Record<'events' | 'oldest' | 'level', Observable>>,
@@ -37,7 +37,7 @@ export class Inboxes {
       const counts = found.flatMap((each) => each.counts.filter((count) => count.state === state));
       const attributes = { 'stablehooks.inbox.state': state, ...this.#common };
       result.observe(events, Math.max(0, ...counts.map(({ count }) => count)), attributes);
-      // Without an event the age is 0, so an alert on it ends.
+      // If no event is in a state, the age is 0, so that an alert on the age ends.
       const ages = counts.map((each) => (now - (each.oldest ?? now)) / 1_000);
       result.observe(oldest, Math.max(0, ...ages), attributes);
     }
@@ -49,7 +49,7 @@ export class Inboxes {
   }
 
   async #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<Health | undefined> {
-    // A custom inbox may have no operations.
+    // A custom inbox may lack the methods of `InboxOperations`.
     if (inbox.count === undefined || inbox.list === undefined) return undefined;
     const onTimeUp = () => {
       throw new Error('The inbox did not answer.');

@@ -1,12 +1,12 @@
-/** The seven instruments. */
+/** Creates the seven instruments that measure receivers, pollers and inboxes. */
 import { type Meter, type MeterProvider, metrics } from '@opentelemetry/api';
 import type { Inboxes } from './inbox-gauges.js';
 import { safely } from './spans.js';
 
-/** Buckets of durations in seconds, by the semantic conventions. */
+/** The histogram buckets for durations, in seconds, from the semantic conventions. */
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Buckets of ages in seconds: from a prompt delivery to a delay of days. */
+/** The histogram buckets for ages, in seconds. They range from a prompt delivery to a delay of several days. */
 const AGES = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 10_800, 43_200, 86_400, 604_800];
 
 type Instruments = ReturnType<typeof createInstruments>;
@@ -35,7 +35,7 @@ function createInstruments(meter: Meter, inboxes: Inboxes) {
   };
 }
 
-/** Measures with the instruments of the current provider, because an SDK may start after the receiver was created. */
+/** Each measurement looks up the current provider, because an SDK may start after the receiver was created. */
 export function createMeasure(given: MeterProvider | undefined, inboxes: Inboxes) {
   let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
   return (measure: (instruments: Instruments) => void) =>

@@ -1,4 +1,4 @@
-/** `stablehooks/opentelemetry`: a layer that exports spans and metrics of a receiver and its poller. */
+/** `stablehooks/opentelemetry`: a layer that exports spans and metrics for a receiver and its poller. */
 import {
   type Attributes,
   context,
@@ -26,37 +26,37 @@ export type { Layer } from '../receiver/layers.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
-  /** Receives the spans. @default the global provider, looked up for each span */
+  /** The provider that receives the spans. @default the global provider, looked up for each span */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** Receives the metrics. @default the global provider, looked up for each measurement */
+  /** The provider that receives the metrics. @default the global provider, looked up for each measurement */
   readonly meterProvider?: MeterProvider | undefined;
   /** Attributes to add to every span and metric, such as a name that identifies this receiver. @default none */
   readonly attributes?: Attributes | undefined;
   /**
-   * Whether to check the health of the inbox and count its events each time metrics are collected. Every process with this
-   * option exports the same numbers.
+   * Whether to check the health of the inbox and count its events each time metrics are collected. All processes that share
+   * an inbox and have this option export the same numbers.
    *
    * @default true
    */
   readonly inboxMetrics?: boolean | undefined;
-  /** The limits beyond which a check of the inbox is unhealthy, as in `/healthz`. @default the defaults of `health` */
+  /** The limits beyond which a health check of the inbox fails. @default the defaults of `health` */
   readonly healthLimits?: HealthLimits | undefined;
-  /** Time and timers, for tests. @default the platform's */
+  /** Replacements for time and timers, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Outcomes that need a person. Their spans have the status ERROR. */
+/** Outcomes that need a person's attention. Spans of these outcomes have the status ERROR. */
 const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies Outcome['kind'][];
 
-/** The handler asked for a later attempt and did not fail. */
+/** The error code of a handler that threw `RetryLater`. Such a handler did not fail. */
 const LATER = 'ERR_HANDLER_LATER';
 
 /**
- * Creates the OpenTelemetry layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller.
- * docs/telemetry.md lists the spans, metrics and attributes.
+ * Creates a layer that observes a receiver and its poller. Pass it as in `createReceiver({ use: [openTelemetry()] })`. The
+ * spans, metrics and attributes are listed in docs/telemetry.md.
  *
- * No span or metric contains a payload, a body, a secret, a token, a signature, an ordering key or an error message.
- * Spans contain the event's id and the names of its steps. Without a registered SDK, nothing is recorded.
+ * No span or metric contains a payload, a body, a secret, a token, a signature, an ordering key or an error message. Spans
+ * contain the event's id and the names of the handler's steps. Without a registered SDK, nothing is recorded.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -79,7 +79,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const inboxes = new Inboxes(common, runtime, readLimits('openTelemetry', healthLimits));
   const measure = createMeasure(meterProvider, inboxes);
 
-  /** A span's start, with the attributes of the semantic conventions for messaging. */
+  /** Returns the name, kind and attributes of a new span, as in the semantic conventions for messaging. */
   function toStart(operation: string, type: 'receive' | 'process', event?: UnknownEvent): SpanStart {
     return {
       name: nameOf(operation, event),
@@ -106,7 +106,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
           measure(({ outcomes, eventAge }) => {
             outcomes.add(1, about);
             if (event === undefined || (kind !== 'handled' && kind !== 'ignored')) return;
-            // Clocks differ: an age is at least 0.
+            // Clocks can differ, so a negative age counts as 0.
             eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, about);
           });
           span?.updateName(nameOf('receive', event));
@@ -177,7 +177,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     opened(inbox) {
       if (!inboxMetrics) return;
       inboxes.open.add(inbox);
-      // Creates the gauges, which are collected even before the first delivery.
+      // This creates the gauges, so that they are collected even before the first delivery.
       measure(() => undefined);
     },
 

@@ -1,4 +1,4 @@
-/** Runs parts of a receiver in spans. Errors of a tracer, sampler or processor do not affect the part. */
+/** Runs parts of a receiver in spans. Errors in a tracer, sampler or processor do not affect these parts. */
 import {
   context,
   diag,
@@ -17,7 +17,7 @@ export interface SpanStart extends SpanOptions {
   readonly name: string;
 }
 
-/** Runs work in a span. It is synchronous if the work is. `onEnd` is called even if the span could not be started. */
+/** Runs work in a span, synchronously if the work is synchronous. `onEnd` is called even if the span can't be started. */
 export function inSpan<Result>(
   tracer: Tracer,
   { name, ...options }: SpanStart,
@@ -41,7 +41,7 @@ export function inSpan<Result>(
     end({ value: result as Awaited<Result> });
     return result;
   }
-  // A query of an ORM runs at each call of its `then`.
+  // An ORM's query would run again each time its `then` is called.
   const running = Promise.resolve(result);
   running.then(
     (value) => end({ value: value as Awaited<Result> }),
@@ -50,13 +50,13 @@ export function inSpan<Result>(
   return running as Result;
 }
 
-/** Marks a span as failed, without the error's message, which may contain a payload. */
+/** Marks a span as failed. The error's message is left out, because it can contain a payload. */
 export function setError(span: Span | undefined, code: string): void {
   span?.setAttribute('error.type', code);
   span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Calls a provider, sampler or processor. Its error goes to the diagnostic logger of OpenTelemetry. */
+/** Calls a provider, sampler or processor. If it throws, the error goes to OpenTelemetry's diagnostic logger. */
 export function safely<Value>(call: () => Value): Value | undefined {
   try {
     return call();

@@ -21,7 +21,7 @@ const PAYLOADS: Readonly<Record<EventType, UnknownPayload>> = {
  * Creates an event of the given type, with a random id and an example payload. The service doesn't specify its payloads, so
  * check your schemas against real events.
  *
- * @param overrides - envelope keys to set. A `payload` replaces the entire example payload.
+ * @param overrides - the fields of the event to set. A `payload` replaces the entire example payload.
  */
 export function exampleEvent<Type extends EventType>(
   type: Type,

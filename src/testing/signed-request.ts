@@ -4,13 +4,13 @@ import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../co
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {
   readonly secret: Secret;
-  /** The endpoint's URL. For supertest and inject, a path is enough. @default 'http://localhost/hooks' */
+  /** The endpoint's URL. For supertest and for Fastify's `inject`, a path is enough. @default 'http://localhost/hooks' */
   readonly url?: string | undefined;
   /** The name of the signature header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
 
-/** Bytes that `fetch` accepts under every release of TypeScript and without `@types/node`. */
+/** A type of bytes that `fetch` accepts in every release of TypeScript, even without `@types/node`. */
 type Bytes = ReturnType<TextEncoder['encode']>;
 
 /** A delivery as the service sends it. Pass it to `fetch(url, signed)` or to Fastify's `inject(signed)`. */
@@ -25,7 +25,8 @@ export interface SignedRequest {
 }
 
 /**
- * Signs an event the way the service does. If you pass bytes, they are sent unchanged.
+ * Creates a delivery, and signs it the way the service does. If you pass bytes instead of an event, the body is these
+ * bytes, unchanged.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
@@ -40,7 +41,7 @@ export async function signedRequest(
   event: UnknownEvent | Uint8Array,
   { url = 'http://localhost/hooks', header = SIGNATURE_HEADER, ...signing }: SignedRequestOptions,
 ): Promise<SignedRequest> {
-  // Not `instanceof`, because bytes may come from another realm in Jest and Vitest with jsdom.
+  // Not `instanceof`, because with jsdom in Jest or Vitest, bytes can come from another realm.
   const body = ArrayBuffer.isView(event) ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
   const headers = {
     'content-type': 'application/json',

@@ -50,7 +50,7 @@ test('all is well until the last proof once an event was pushed, and what was no
   await complete(inbox, exampleEvent('transfer.settled', { id: 'evt_3' }));
   expect(await overview()).toMatchObject({
     tone: 'good',
-    verdict: expect.stringContaining(`nothing is missing until ${new Date(watermark).toISOString()}.`),
+    verdict: expect.stringContaining(`nothing is missing up to ${new Date(watermark).toISOString()}.`),
   });
 });
 
