@@ -30,7 +30,7 @@ export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runs
   runsHandlers ? name : [],
 );
 
-const NO_HANDLER = `No handler ran for a test event of any type: ${EVENT_TYPES.join(', ')}. Register a handler.`;
+const NO_HANDLER = `The endpoint ran no handler for any test event. It was tested with these types: ${EVENT_TYPES.join(', ')}. Register a handler for at least one of them.`;
 
 const NOT_RUN: CheckResult = {
   verdict: 'not shown',
