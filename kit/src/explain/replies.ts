@@ -123,7 +123,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
 };
 
-/** The finding for the code or outcome of a response; `undefined` for unknown names. */
+/** Returns the finding for the code or outcome in a response, or `undefined` for an unknown name. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }
@@ -139,7 +139,7 @@ const REFUSED: Finding = {
   fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
 };
 
-/** The meaning of a status if the response says nothing more. */
+/** The meaning of each status. It is used if the response says nothing more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
   404: {
     what: 'There is nothing at this path.',
@@ -178,7 +178,7 @@ function explainReply(answer: Reply): Finding {
   return { what: `The endpoint responded with ${status}.`, fix: "The endpoint's log may say why." };
 }
 
-/** A 2xx that does not show what happened to the event. */
+/** Explains a 2xx that does not show what happened to the event. */
 function explainUnshown({ outcome, code, isPage, isCut }: Reply): Finding {
   if (isCut) {
     return {
