@@ -18,8 +18,8 @@ export function readHost(request: Request): { readonly hostname: string; readonl
 export function isFromOtherSite(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site');
   if (site === null) {
-    // The client is not a browser, or it is an older browser, or the URL is an `http:` URL with a host other than
-    // this machine.
+    // The client is not a browser, or it is an older browser, or the URL is an `http:` URL with a host other than this
+    // machine.
     const origin = request.headers.get('origin');
     const host = request.headers.get('host') ?? new URL(request.url).host;
     return origin !== null && toHost(origin) !== host;

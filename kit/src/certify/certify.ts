@@ -330,8 +330,8 @@ function pointsOf(notes: readonly Note[]): readonly Point[] {
 }
 
 /**
- * Returns the calls that deliveries cause but that occur outside them, and data that was sent without a driver known
- * to certify.
+ * Returns the calls that deliveries cause but that occur outside them, and data that was sent without a driver known to
+ * certify.
  */
 function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: ReadonlySet<string>) {
   const outside = callsIn(undisturbed)

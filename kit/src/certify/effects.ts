@@ -86,9 +86,7 @@ export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly 
     .map((row) => row.map((cell) => cell.replaceAll(names, '<event>')));
 }
 
-/**
- * What two undisturbed runs have in common. Columns that differ between these runs, such as times, are not compared.
- */
+/** What two undisturbed runs have in common. Columns that differ between these runs, such as times, are not compared. */
 export interface Reference {
   readonly effects: readonly string[];
   readonly compare: (row: Row) => string;

@@ -27,8 +27,8 @@ export interface Point {
 }
 
 /**
- * Where the kill happens. With `fails`, nothing is killed: the call throws without sending its statement or request,
- * or a response is lost.
+ * Where the kill happens. With `fails`, nothing is killed: the call throws without sending its statement or request, or
+ * a response is lost.
  */
 export type Side = 'before' | 'after' | 'fails';
 

@@ -112,8 +112,8 @@ interface CatchUpResult {
 }
 
 /**
- * Returns exit code 0 if each span up to the watermark is proven or unconfirmed, and each selected event has reached
- * a handler or queue of the endpoint.
+ * Returns exit code 0 if each span up to the watermark is proven or unconfirmed, and each selected event has reached a
+ * handler or queue of the endpoint.
  */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;

@@ -76,8 +76,8 @@ export function certifyCommand(): Command {
 }
 
 /**
- * @throws {CommandError} exit 2 if the query reads the inbox, which contains an event once even if its effect
- * happened twice.
+ * @throws {CommandError} exit 2 if the query reads the inbox, which contains an event once even if its effect happened
+ * twice.
  */
 function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags): void {
   const names = effects

@@ -141,8 +141,8 @@ const FOR_REAL =
   "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Everything that the handlers write stays, and the ids stay in the inbox. Pass --inbox to discard the test events that have not finished.";
 
 /**
- * Discards the test events that would otherwise run again or wait for a person. Returns how many refused events are
- * in the inbox, and how many accepted events are missing from it.
+ * Discards the test events that would otherwise run again or wait for a person. Returns how many refused events are in
+ * the inbox, and how many accepted events are missing from it.
  */
 async function endLeft(
   flags: InboxFlags,

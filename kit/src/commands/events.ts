@@ -232,8 +232,8 @@ interface Selection {
 }
 
 /**
- * Requests the list (once per type if several types are given) and selects events. The selection can be incomplete if
- * a limit truncated the list.
+ * Requests the list (once per type if several types are given) and selects events. The selection can be incomplete if a
+ * limit truncated the list.
  */
 async function selectEvents({
   flags,
@@ -287,11 +287,11 @@ const FILTERED_LATE =
   'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
- * Whether the service filters by type before it truncates the list, so that a short response for a type contains
- * every event of that type. This is shown in two cases. Either the list of all types was not truncated at all, or a
- * response for a type contains an event that the list of all types does not contain. The list of all types is
- * requested twice with the same limit, before and after the other responses. An event that was created or truncated
- * in the meantime is therefore in at least one of the two lists.
+ * Whether the service filters by type before it truncates the list, so that a short response for a type contains every
+ * event of that type. This is shown in two cases. Either the list of all types was not truncated at all, or a response
+ * for a type contains an event that the list of all types does not contain. The list of all types is requested twice
+ * with the same limit, before and after the other responses. An event that was created or truncated in the meantime is
+ * therefore in at least one of the two lists.
  */
 function isFilteredFirst(
   pages: readonly EventList[],

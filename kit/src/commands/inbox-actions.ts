@@ -82,9 +82,7 @@ function addStatement(text: string, others: StepStatements = {}): StepStatements
   return { ...others, [name]: what };
 }
 
-/**
- * @throws {CommandError} exit 2 unless a single event is selected, and each named step began but recorded no result.
- */
+/** @throws {CommandError} exit 2 unless a single event is selected, and each named step began but recorded no result. */
 async function checkStatements(
   inbox: InboxOperations,
   ids: readonly string[],

@@ -113,8 +113,7 @@ async function sendAll(
     } catch (error) {
       failed += 1;
       printer.note(`${toPlain(id)} ${LEFT[reached]}: ${toFailure(error).message}`);
-      // The inbox counts as lost only if it fails a second time, because the first failure can concern this event
-      // only.
+      // The inbox counts as lost only if it fails a second time, because the first failure can concern this event only.
       isInboxLost = await inbox.find(id).then(
         () => false,
         () => true,
@@ -173,11 +172,11 @@ async function takeOrNote(
 }
 
 /**
- * Records the response to an event, unless the endpoint has recorded it in this inbox itself. A dead event becomes
- * dead again if no handler ran. An event stays received if it is queued or waits for another event with the same
- * ordering key, so that it can be claimed later. In the inbox of an app, a 2xx that leaves the inbox unchanged does
- * not count as an effect, because a page at a wrong path or another app may have responded. The response alone counts
- * only in an inbox that `catch-up` or `listen` created.
+ * Records the response to an event, unless the endpoint has recorded it in this inbox itself. A dead event becomes dead
+ * again if no handler ran. An event stays received if it is queued or waits for another event with the same ordering
+ * key, so that it can be claimed later. In the inbox of an app, a 2xx that leaves the inbox unchanged does not count as
+ * an effect, because a page at a wrong path or another app may have responded. The response alone counts only in an
+ * inbox that `catch-up` or `listen` created.
  */
 async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
   const { event } = record;

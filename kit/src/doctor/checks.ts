@@ -21,8 +21,8 @@ import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBo
  * - `pass`: the responses show that the endpoint is correct.
  *
  * - `fail`: the responses show that the endpoint is wrong. `fix` says what to change.
- * - `not shown`: the responses do not show whether the endpoint is correct, or the check did not run. `fix` says how
- *   to make the check conclusive.
+ * - `not shown`: the responses do not show whether the endpoint is correct, or the check did not run. `fix` says how to
+ *   make the check conclusive.
  */
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
@@ -92,9 +92,7 @@ function forgery(
   };
 }
 
-/**
- * Checks with requests that the endpoint must refuse. They are conclusive only if a genuine delivery was not refused.
- */
+/** Checks with requests that the endpoint must refuse. They are conclusive only if a genuine delivery was not refused. */
 export const REFUSAL_CHECKS: readonly Check[] = [
   forgery('unsigned', async ({ send }, event) => [await send(toBody(event), { unsigned: true })]),
   forgery(
@@ -353,8 +351,7 @@ interface Refusal {
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
   /**
-   * The fix if the event took effect although the response was not a 2xx. For a 2xx, the result already contains a
-   * fix.
+   * The fix if the event took effect although the response was not a 2xx. For a 2xx, the result already contains a fix.
    */
   readonly fix: string;
 }
@@ -374,8 +371,8 @@ export async function expectNoEffect(
 }
 
 /**
- * Judges the response to a forged delivery. It must be a 401 or 403, because a 2xx accepts the delivery and a 5xx
- * asks for a retry.
+ * Judges the response to a forged delivery. It must be a 401 or 403, because a 2xx accepts the delivery and a 5xx asks
+ * for a retry.
  */
 function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
   if (isDelivered(answer)) return toResult('fail', [answer], accepted);

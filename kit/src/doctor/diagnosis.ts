@@ -36,8 +36,8 @@ export interface GenuineResult extends CheckResult {
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
 /**
- * Sends a genuine delivery. If the endpoint does not accept it, finds out why by sending deliveries that each differ
- * in one way.
+ * Sends a genuine delivery. If the endpoint does not accept it, finds out why by sending deliveries that each differ in
+ * one way.
  */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
@@ -72,7 +72,7 @@ export function adviceOf(reason: string): string {
 const PARSER =
   'A body parser consumed the body before the receiver could read it. (The parser skips other content types, and the receiver accepts those.) Mount the receiver before the parser.';
 const NEVER_ANSWERS =
-  "The endpoint responds to no POST in that time, genuine or forged. If it is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
+  "The endpoint does not respond to any POST within the time limit, genuine or forged. If the endpoint is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
 const ANOTHER_SECRET =
   'The endpoint uses a different secret: it finds the signature and reads its format, but the signature does not match. Set both sides to the same secret.';
 /** Fixes for the codes of a stablehooks receiver that the test event itself can cause. */
@@ -117,7 +117,7 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   }
   if (isPayloadRefused) return fixOf(answer.code) ?? '';
   if (mayFail) {
-    return `The endpoint fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See its log, or use --payload FILE to pass a payload that its handler accepts.`;
+    return `The endpoint fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.`;
   }
   if (await isBodyChanged(endpoint)) {
     return 'The body is changed before it is verified: the endpoint accepts the signature of an empty object, but not the signature of an event. Make sure that proxies forward the body unchanged, and verify the raw bytes.';
@@ -150,8 +150,7 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
 }
 
 /**
- * Finds out why a genuine delivery gets no response: either the handler is slow, or the endpoint never reads the
- * body.
+ * Finds out why a genuine delivery gets no response: either the handler is slow, or the endpoint never reads the body.
  */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
@@ -168,8 +167,7 @@ function toSeconds(ms: number): string {
 }
 
 /**
- * Whether the endpoint accepts the signature of a body that no JSON writer changes, but not the signature of an
- * event.
+ * Whether the endpoint accepts the signature of a body that no JSON writer changes, but not the signature of an event.
  */
 async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   const body = new TextEncoder().encode('{}');

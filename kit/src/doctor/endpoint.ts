@@ -132,8 +132,8 @@ export function createTestedEndpoint(options: EndpointOptions) {
   }
 
   /**
-   * The example has a small amount. It has an id of its own, because an app can refuse a second movement with the
-   * same id.
+   * The example has a small amount. It has an id of its own, because an app can refuse a second movement with the same
+   * id.
    */
   const examplePayload = (check: string) => ({
     ...(isEventType(type) && exampleEvent(type).payload),

@@ -77,9 +77,7 @@ function toLines(
   ];
 }
 
-/**
- * Splits a list at its commas into lines of at most `width` columns. An item that is too long is split at its spaces.
- */
+/** Splits a list at its commas into lines of at most `width` columns. An item that is too long is split at its spaces. */
 function fold(list: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {

@@ -12,8 +12,8 @@ interface SignatureQuestion {
   /** Bodies of other deliveries that the signature may belong to. */
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
   /**
-   * With `false`, bodies over 64 KiB are tried with only one change in total, for a process that has other work to
-   * do. @default true
+   * With `false`, bodies over 64 KiB are tried with only one change in total, for a process that has other work to do.
+   * @default true
    */
   readonly thorough?: boolean | undefined;
 }

@@ -25,8 +25,8 @@ export async function findMovement(
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // The state is read before the events. Otherwise, a poll in between could prove something about events that were
-  // not read.
+  // The state is read before the events. Otherwise, a poll in between could prove something about events that were not
+  // read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];

@@ -111,11 +111,11 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: "Raise leaseMs, or make the handler faster. See the endpoint's log.",
   },
   ERR_RECEIVER_CLOSED: { what: 'The endpoint is shutting down.', fix: 'Start it again.' },
-  ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
-  ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: 'See its log.' },
+  ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: "See the endpoint's log." },
+  ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: "See the endpoint's log." },
   ERR_SECRET_UNAVAILABLE: {
     what: "The endpoint's secret function failed or took too long.",
-    fix: 'See its log.',
+    fix: "See the endpoint's log.",
   },
   ERR_CONFIG_INVALID: {
     what: "A setting of the receiver is wrong. The endpoint's log names the setting.",

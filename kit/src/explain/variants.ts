@@ -59,9 +59,7 @@ export function toChanges<Value>(
   return Object.entries(table).map(([what, undo]) => ({ ...shared, what, undo }));
 }
 
-/**
- * Returns the result of the function. If the function throws, the change does not apply, so this returns `undefined`.
- */
+/** Returns the result of the function. If the function throws, the change does not apply, so this returns `undefined`. */
 export function orUndefined<Value>(make: () => Value): Value | undefined {
   try {
     return make();

@@ -69,8 +69,8 @@ async function describeFault(
 }
 
 /**
- * Describes a delivery that was signed with an earlier secret. Without a sandbox fault, the signature was correct
- * when it was sent. The secret has changed since then, and neither side is at fault.
+ * Describes a delivery that was signed with an earlier secret. Without a sandbox fault, the signature was correct when
+ * it was sent. The secret has changed since then, and neither side is at fault.
  */
 function describeEarlierSecret(answer: Reply): Finding {
   const what = 'The delivery was signed with an earlier secret. The secret has changed since then.';

@@ -39,8 +39,8 @@ export interface ReplyReport {
 export const MAX_REPLY_BYTES = 65_536;
 
 /**
- * Reads what the body of a response reports. If the body was truncated, pass more than {@link MAX_REPLY_BYTES} bytes
- * of it, so that this function can tell.
+ * Reads what the body of a response reports. If the body was truncated, pass more than {@link MAX_REPLY_BYTES} bytes of
+ * it, so that this function can tell.
  */
 export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   const unknown = { outcome: undefined, code: undefined };
@@ -72,8 +72,8 @@ function failureIn(reply: Reply): string | undefined {
 }
 
 /**
- * Whether the response is a 2xx, after which the sender does not send the event again. Only a 2xx counts as
- * delivered, even if no handler ran.
+ * Whether the response is a 2xx, after which the sender does not send the event again. Only a 2xx counts as delivered,
+ * even if no handler ran.
  */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
@@ -156,8 +156,7 @@ export function outcomeOf(answer: EndpointAnswer): string | undefined {
 }
 
 /**
- * Describes the response in a few words, such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10
- * s`.
+ * Describes the response in a few words, such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`.
  */
 export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;

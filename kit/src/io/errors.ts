@@ -144,7 +144,7 @@ function messageOf(error: StablehooksError): string {
   if (isHtml(body)) {
     const unclear =
       isChange(error) && status >= 500
-        ? ' It may have carried out the request, so check before you try again.'
+        ? ' The service may have carried out the request, so check before you try again.'
         : '';
     return `The service responded with ${status} and an HTML page, which usually means that another server or a proxy responded.${unclear} ${CHECK_BASE_URL}`;
   }
@@ -197,7 +197,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   EDQUOT: `The disk quota is used up. ${DISK}`,
   EFBIG: `The file cannot grow any further. ${DISK}`,
   SQLITE_FULL: `The disk is full. ${DISK}`,
-  EIO: 'The disk reported an I/O error. Check it.',
+  EIO: 'The disk reported an I/O error. Check the disk.',
   SQLITE_IOERR: `SQLite cannot write: the disk may be full. ${DISK}`,
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };

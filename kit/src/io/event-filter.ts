@@ -1,6 +1,6 @@
 /**
- * Selects events for the commands and the page. The inbox can look up some of the conditions. To check the others,
- * this module reads the events.
+ * Selects events for the commands and the page. The inbox can look up some of the conditions. To check the others, this
+ * module reads the events.
  */
 import type { InboxFilter, InboxOperations, InboxRecord } from 'stablehooks';
 import { toErrorPattern } from '../explain/error-groups.js';
@@ -97,8 +97,7 @@ function valueAt(payload: unknown, path: string): unknown {
 }
 
 /**
- * Whether this text matches a value in the payload. A number can be written in several forms, such as `1.5` and
- * `1.50`.
+ * Whether this text matches a value in the payload. A number can be written in several forms, such as `1.5` and `1.50`.
  */
 export function isText(value: unknown, text: string): boolean {
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value;

@@ -25,8 +25,8 @@ interface ForwardingOptions {
   readonly inbox: OpenInbox;
   readonly timeoutMs: number;
   /**
-   * The types to forward. Events of other types are recorded but not run. They wait in the inbox until a forwarder
-   * for their type runs, and count neither as delivered nor as failed. @default all known types
+   * The types to forward. Events of other types are recorded but not run. They wait in the inbox until a forwarder for
+   * their type runs, and count neither as delivered nor as failed. @default all known types
    */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
@@ -135,8 +135,7 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
 
 /** Returns the inbox, with a callback after each attempt. `nextInMs` is `null` if the event will not be tried again. */
 function watchAttempts(
-  // There is no transaction, because it would stay open until the endpoint responds, and no handler here writes in
-  // it.
+  // There is no transaction, because it would stay open until the endpoint responds, and no handler here writes in it.
   { transaction: _, ...inbox }: Inbox,
   onEnd: (lease: Lease, nextInMs: number | null) => void,
 ): Inbox {

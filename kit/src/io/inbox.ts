@@ -54,8 +54,8 @@ const OWN = '_catch_up';
 const DEFAULT_NAMESPACE = 'stablehooks';
 
 /**
- * The environment variables that can name an inbox. The first variable that is set is used. `DATABASE_URL` often
- * names the app's database.
+ * The environment variables that can name an inbox. The first variable that is set is used. `DATABASE_URL` often names
+ * the app's database.
  */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
@@ -94,8 +94,8 @@ export function addInboxFlags(
 }
 
 /**
- * Opens the inbox of an app. Opens the inbox of `catch-up` and `listen` instead if the flags name its namespace, or
- * if a file has no other namespace. With `unused`, a Redis without any event is accepted. The errors of the inbox's
+ * Opens the inbox of an app. Opens the inbox of `catch-up` and `listen` instead if the flags name its namespace, or if
+ * a file has no other namespace. With `unused`, a Redis without any event is accepted. The errors of the inbox's
  * methods are converted by {@link toInboxError}.
  */
 export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {

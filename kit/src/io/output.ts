@@ -60,9 +60,7 @@ export interface Printer {
    * characters are escaped.
    */
   printExact(text: string): void;
-  /**
-   * Whether stdout has accepted every result so far. It has not if the disk is full or a reader has closed the pipe.
-   */
+  /** Whether stdout has accepted every result so far. It has not if the disk is full or a reader has closed the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
   note(text: string): void;
@@ -163,8 +161,8 @@ export function wrapFor(stream: Output, text: readonly Text[]): string {
 }
 
 /**
- * Matches the labels at the start of a line such as `ok found 3 events`. Continued lines are indented to the end of
- * the labels.
+ * Matches the labels at the start of a line such as `ok found 3 events`. Continued lines are indented to the end of the
+ * labels.
  */
 const LABELS = /^(?: *\S+ {2,})+|^ */;
 
@@ -287,8 +285,7 @@ export function formatDuration(ms: number): string {
 const controller = new AbortController();
 
 /**
- * Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints how far it
- * came.
+ * Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints how far it came.
  */
 export const interruption: AbortSignal = controller.signal;
 

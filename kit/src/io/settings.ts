@@ -31,8 +31,8 @@ export interface CommandContext<Flags> {
   readonly settings: Settings;
   readonly printer: Printer;
   /**
-   * Aborts at Ctrl-C or when the output cannot be written. The command must then finish its current step and print
-   * how far it came.
+   * Aborts at Ctrl-C or when the output cannot be written. The command must then finish its current step and print how
+   * far it came.
    */
   readonly signal: AbortSignal;
 }
@@ -342,9 +342,7 @@ export function parseEndpoint(value: string): string {
   return parseUrl(withScheme(value), '--to');
 }
 
-/**
- * Converts a port or a host without a scheme to an `http:` URL. For example, `3000` becomes `http://localhost:3000`.
- */
+/** Converts a port or a host without a scheme to an `http:` URL. For example, `3000` becomes `http://localhost:3000`. */
 export function withScheme(value: string): string {
   return (
     value

@@ -12,8 +12,8 @@ export interface Undelivered {
 }
 
 /**
- * The states are read in the order in which events reach them, so that an event that changes its state meanwhile is
- * not left out.
+ * The states are read in the order in which events reach them, so that an event that changes its state meanwhile is not
+ * left out.
  */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 

@@ -10,8 +10,8 @@ export function isWithoutHandler(lastError: string | null | undefined): boolean 
 }
 
 /**
- * Whether the endpoint handled or queued the event, now or earlier. After it has responded with `ignored`, the
- * endpoint responds with `duplicate`, although no handler ran.
+ * Whether the endpoint handled or queued the event, now or earlier. After it has responded with `ignored`, the endpoint
+ * responds with `duplicate`, although no handler ran.
  */
 export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null | undefined): boolean {
   return isAccepted(answer) || (isAccepted(answer, 'repeated') && !isWithoutHandler(lastError));

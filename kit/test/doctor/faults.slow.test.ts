@@ -162,7 +162,11 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       () => (_, response) => answer(response, 404),
       'Nothing accepts a POST at /hooks (404). Check the path',
     ],
-    'never answers': [() => () => undefined, 'responds to no POST in that time', { timeoutMs: 3_000 }],
+    'never answers': [
+      () => () => undefined,
+      'does not respond to any POST within the time limit',
+      { timeoutMs: 3_000 },
+    ],
     'fails on each event': [
       answering(500, 'Cannot read properties of undefined'),
       'The response: "Cannot read',

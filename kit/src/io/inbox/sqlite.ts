@@ -47,9 +47,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   }
 }
 
-/**
- * Finds the namespace in an SQLite file, so that a wrong path does not add tables to the database of another program.
- */
+/** Finds the namespace in an SQLite file, so that a wrong path does not add tables to the database of another program. */
 function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions): string {
   const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
