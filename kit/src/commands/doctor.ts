@@ -65,7 +65,7 @@ export function doctorCommand(): Command {
     'stablehooks doctor http://localhost:3000/hooks --run-handlers --inbox app.db',
     '',
     'Without --run-handlers, a correct receiver refuses or ignores every request',
-    'and stores nothing. With --run-handlers, your real handlers run on test events.',
+    'and stores nothing. With this flag, your real handlers run on test events.',
     'These have payload.test set to true, and ids that begin with evt_doctor_.',
     'To test a failure, make your handler throw an error if payload.doctor is',
     '"failing-handler".',

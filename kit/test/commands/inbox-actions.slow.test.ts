@@ -218,7 +218,7 @@ test('a dry run counts only what the run would change, and says why it would lea
   await inbox.fail(lease, { retryAfterMs: null, error: 'no' });
   const call = (...args: string[]) => run(['inbox', ...args, '--inbox', path]);
   for (const [which, dry, why] of [
-    ['--state leased', 1, 'running: Its handler may still be running'],
+    ['--state leased', 1, 'running: The handler may still be running'],
     ['--state dead', 0, 'halfway: its step payout began and recorded no result'],
     ['halfway --step payout=again', 1, ''],
     ['running --force', 1, ''],
@@ -245,7 +245,7 @@ test('a search of payloads says how many events it could not read, and an empty 
   expect(await call('list', '--where', 'payload.transfer_id=other')).toMatchObject({
     stdout: 'No events.\n',
     stderr: expect.stringMatching(
-      /^None of the 2 events in this inbox matches\.\nNot searched: 1 event whose text/,
+      /^None of the 2 events in this inbox matches\.\nNot searched: 1 event without a readable text/,
     ),
   });
   await inbox.prune({ olderThanMs: 0 });

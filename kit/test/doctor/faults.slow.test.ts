@@ -142,7 +142,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     'has a schema of its own': [handling(withPayload(AMOUNT_IN_CENTS, () => undefined)), '--payload FILE'],
     'has no handler': [
       (secret) => createListener({ secret, handlers: {} }),
-      'Register a handler.',
+      'Register a handler for at least one of them.',
       { verdict: 'not shown' },
     ],
     'is behind a rate limit': [
