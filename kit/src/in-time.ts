@@ -1,7 +1,4 @@
-/**
- * Waits for work, but at most `limitMs`, because not all drivers have a time limit. `late` returns the error for late
- * work.
- */
+/** Waits for work, but at most `limitMs`, because not all drivers have a time limit. `late` returns the error. */
 export function inTime<Value>(work: Promise<Value>, limitMs: number, late: () => Error): Promise<Value> {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(late()), limitMs);

@@ -148,7 +148,10 @@ async function createProgram(): Promise<Command> {
   return root;
 }
 
-/** Commander would print two lines and end the process; `fail` prints one line and sets the exit code. */
+/**
+ * Makes commander throw its errors. Otherwise, it would print two lines and end the process. `fail` prints one line
+ * instead.
+ */
 function throwUsageErrors(command: Command): void {
   command.exitOverride().configureOutput({ outputError: () => undefined, writeErr: () => undefined });
   for (const child of command.commands) throwUsageErrors(child);
@@ -170,7 +173,7 @@ function fail(error: unknown): void {
   }
   const line = redact(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`);
   process.stderr.write(`${wrapFor(process.stderr, [line])}\n`);
-  // Commander's errors quote the typed words, which may contain a secret; their stacks add nothing.
+  // Commander's errors quote the typed words, which can contain a secret, and the stacks of these errors add nothing.
   if (words.includes('--debug') && !(error instanceof CommanderError))
     process.stderr.write(`${describeStack(error)}\n`);
 }
@@ -203,7 +206,7 @@ function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** Reports when a command succeeded but its output could not be written. */
+/** Reports an error if a command succeeded but its output could not be written. */
 function reportLostOutput(): void {
   if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
   process.exitCode = EXIT.unreachable;

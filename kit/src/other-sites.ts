@@ -14,7 +14,7 @@ export function readHost(request: Request): { readonly hostname: string; readonl
   return { hostname, port: Number(port ?? 80) };
 }
 
-/** Whether a page of another site, or of another port of this machine, made a browser send this request. */
+/** Whether a page from another site, or from another port on this machine, made a browser send this request. */
 export function isFromOtherSite(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site');
   if (site === null) {

@@ -3,10 +3,7 @@ const UNITS_MS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 } as 
 /** The advice to show if {@link parseDuration} returns `undefined`. */
 export const DURATION_HINT = 'Enter a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.';
 
-/**
- * Converts a duration such as `500ms`, `-2h` or `0` to ms, as the command line does. Returns `undefined` for any other
- * text.
- */
+/** Converts a duration such as `500ms`, `-2h` or `0` to ms, as the command line does. Returns `undefined` for other text. */
 export function parseDuration(text: string): number | undefined {
   const trimmed = text.trim();
   if (trimmed === '0') return 0;

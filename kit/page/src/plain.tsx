@@ -13,8 +13,8 @@ export function Plain({ text }: { readonly text: string }) {
 }
 
 /**
- * Returns the string with escapes such as `\u{202e}` in place of hidden characters. With `lines`, tabs and line ends
- * stay.
+ * Returns the string with escapes such as `\u{202e}` in place of hidden characters. With `lines`, keeps tabs and line
+ * ends.
  */
 export function toPlain(text: string, { lines = false } = {}): string {
   return text.replace(HIDDEN, (character) => {

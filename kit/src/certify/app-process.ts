@@ -36,10 +36,7 @@ export class AppProcess {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /**
-   * @throws {CommandError} exit 2 if another process is already listening, or exit 3 if the app exits or does not
-   * listen.
-   */
+  /** @throws {CommandError} exit 2 if another process is already listening, exit 3 if the app exits or does not listen. */
   async start(setup: Setup): Promise<void> {
     const { command, url, env, startMs, signal } = this.#options;
     if (await isListening(url))

@@ -39,7 +39,7 @@ export interface Certificate {
   readonly scenarios: readonly ScenarioRun[];
   /** Calls that certify did not test, because it could not kill the app there or could not compare the effects. */
   readonly unseen: readonly { readonly what: string; readonly at: string }[];
-  /** Whether certify found a stablehooks inbox. If it did, it ended the leases of killed processes. */
+  /** Whether certify found a stablehooks inbox and could therefore end the leases of killed processes. */
   readonly hasInbox: boolean;
 }
 
@@ -62,12 +62,12 @@ export interface CertifyOptions {
 }
 
 /**
- * A run is over once no call has occurred for this long, in ms. The response does not end it, because effects can
+ * A run is over once no call has occurred for this long, in ms. The response does not end the run, because effects can
  * follow.
  */
 const QUIET_MS = 300;
 /**
- * An undisturbed run is over once no call has occurred for this long, in ms. The time is longer, so that no call is
+ * An undisturbed run is over once no call has occurred for this long, in ms. A longer time ensures that no call is
  * missed.
  */
 const REFERENCE_QUIET_MS = 1_000;

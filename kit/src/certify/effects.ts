@@ -30,7 +30,7 @@ interface Pg {
   };
 }
 
-/** Reads the rows over a new connection, because the app may replace an SQLite file when it starts. */
+/** Reads the rows over a new connection, because an app can replace its SQLite file when it starts. */
 export async function readEffects(database: string, sql: string): Promise<readonly Row[]> {
   try {
     const rows = /^postgres(ql)?:/.test(database)

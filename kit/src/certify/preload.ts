@@ -38,9 +38,7 @@ type Place = Pick<Point, 'at' | 'by'>;
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
 /** Where your code called a pool. The pool calls its client later, when that code is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
-/**
- * Where deferred work began, such as an awaited query builder. Its caller is no longer on the stack when the work runs.
- */
+/** Where deferred work began, such as an awaited query builder. When the work runs, its caller is no longer on the stack. */
 const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));

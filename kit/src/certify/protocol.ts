@@ -3,7 +3,7 @@
  * contains little more than types.
  */
 
-/** Passed to the app as JSON in this environment variable. */
+/** The settings for the preload. The command passes them to the app as JSON in the environment variable {@link SETUP}. */
 export interface Setup {
   /** The folder with {@link NOTES} and {@link PLAN}. */
   readonly folder: string;

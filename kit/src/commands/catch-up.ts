@@ -203,10 +203,7 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
     : `recorded    ${diagnosis}`;
 }
 
-/**
- * Describes an open gap. Leaves out the advice if the poll proved nothing, because the diagnosis can advise something
- * else.
- */
+/** Describes an open gap. Gives no advice if the poll proved nothing, because the diagnosis can advise something else. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return describeGap(gap);
   const { types, from, until } = gap;

@@ -256,7 +256,7 @@ interface Watched {
   readonly isTaken: boolean;
 }
 
-/** Whether a process has picked up the event, and it has not failed. */
+/** Whether a process has picked up the event and the event has not failed. */
 const isRun = ({ states: { dead = 0, failed = 0 }, isTaken }: Watched) => isTaken && dead + failed === 0;
 
 /** Waits until no event is due or leased, or until nothing has changed for `waitMs`. */

@@ -48,10 +48,15 @@ async function run(context: CommandContext<RunFlags>) {
 
 /**
  * How an event ended.
+ *
  * - `done`: a handler completed.
+ *
  * - `queued`: the endpoint accepted the event to run it later, so the response does not show whether it takes effect.
+ *
  * - `waits`: the event waits until another event with the same ordering key has finished.
+ *
  * - `runs`: the app had already claimed the event, or the handler has not finished yet.
+ *
  * - `elsewhere`: the endpoint uses a different inbox, so the app that uses this inbox ran no handler.
  *
  * - `refused`: no handler completed.
@@ -174,9 +179,11 @@ async function takeOrNote(
 /**
  * Records the response to an event, unless the endpoint has recorded it in this inbox itself. A dead event becomes dead
  * again if no handler ran. An event stays received if it is queued or waits for another event with the same ordering
- * key, so that it can be claimed later. In the inbox of an app, a 2xx that leaves the inbox unchanged does not count as
- * an effect, because a page at a wrong path or another app may have responded. The response alone counts only in an
- * inbox that `catch-up` or `listen` created.
+ * key, so that it can be claimed later.
+ *
+ * In the inbox of an app, a 2xx that leaves the inbox unchanged does not count as an effect, because a page at a wrong
+ * path or another app may have responded. The response alone counts only in an inbox that `catch-up` or `listen`
+ * created.
  */
 async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
   const { event } = record;

@@ -49,10 +49,7 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
 function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
-  /**
-   * Closes the failed inbox only once, even if several calls fail together. Never closes an inbox that was opened
-   * since.
-   */
+  /** Closes the failed inbox only once, even if several calls fail together. Never closes an inbox that was opened since. */
   async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
     if (failed === undefined || opened !== failed) return;
     opened = undefined;

@@ -67,7 +67,7 @@ export function listenCommand(): Command {
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'ignore events created before this start date; only a new inbox uses it (default: now)',
+      'ignore events created before this start date, which applies only to a new inbox (default: now)',
       parseMoment,
     )
     .option('--interval <duration>', 'time between polls', parseWait, 2_000)
@@ -171,7 +171,7 @@ async function forward(
         `Another process is polling with this inbox, so this command stops. If that process was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
       );
     }
-    // A failure of the first poll means a wrong setting. Later failures may be temporary.
+    // A failure of the first poll means a wrong setting. Later failures can be temporary.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
     else service.lost(`${serviceError.message} Retrying every ${formatDuration(flags.interval)}.`);

@@ -242,7 +242,7 @@ function greet(printer: Printer, greeting: Greeting): void {
   const { url, inspector, endpoints, seed, settings } = greeting;
   const text = [
     `The service is running at ${url}`,
-    // The URL nearly fills a line, so it gets one of its own.
+    // The URL nearly fills a line, so it gets a line of its own.
     ...(inspector === undefined
       ? ['The inspector is off: it needs a --host that this machine can reach as 127.0.0.1.']
       : ['The inspector shows every delivery and why it failed:', inspector]),
@@ -269,7 +269,7 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
   };
 }
 
-/** @param namesEndpoint - whether a row must name its endpoint, because there are several. */
+/** @param namesEndpoint - whether each row must name its endpoint, because there are several endpoints. */
 function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
   // The entry for the attempt already says this.

@@ -127,10 +127,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
 
 type Json = Record<string, unknown>;
 
-/**
- * Creates events from the example for the type and from the flags. Each event has its own id unless `--set` sets the
- * id.
- */
+/** Creates events from the example for the type and from the flags. Each event has its own id unless `--set` sets the id. */
 async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,

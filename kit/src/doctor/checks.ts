@@ -21,6 +21,7 @@ import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBo
  * - `pass`: the responses show that the endpoint is correct.
  *
  * - `fail`: the responses show that the endpoint is wrong. `fix` says what to change.
+ *
  * - `not shown`: the responses do not show whether the endpoint is correct, or the check did not run. `fix` says how to
  *   make the check conclusive.
  */
@@ -329,10 +330,7 @@ export function judgeDelivery(
   return toResult('not shown', [answer], how);
 }
 
-/**
- * Judges forged deliveries of one event. The endpoint must refuse all of them, and `--effects` must not count an
- * effect.
- */
+/** Judges forged deliveries of one event. The endpoint must refuse all of them, and `--effects` must not count an effect. */
 function judgeForgery(
   endpoint: TestedEndpoint,
   id: string,
@@ -350,9 +348,7 @@ interface Refusal {
   readonly id: string;
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
-  /**
-   * The fix if the event took effect although the response was not a 2xx. For a 2xx, the result already contains a fix.
-   */
+  /** The fix if the event took effect although the response was not a 2xx. For a 2xx, the result already contains a fix. */
   readonly fix: string;
 }
 
@@ -437,7 +433,7 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   return judgeOnce(endpoint, { id: event.id, answers });
 }
 
-/** How long after its first delivery to deliver an event again, in ms. */
+/** The time between the first delivery of an event and its redelivery, in ms. */
 const REMEMBERED_MS = 2_500;
 
 const FORGETS_IDS =
@@ -621,7 +617,7 @@ async function judgeAcknowledged(
 /** How long to wait for a queue that might run a refused delivery, or a second job for the same event, in ms. */
 const QUEUE_SETTLE_MS = 1_000;
 
-/** Counts the effects of an event that must have none, after a queue has had time to run it. */
+/** Counts the effects of an event that must not take effect. First waits, so that a queue has time to run the event. */
 function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | undefined> {
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }
@@ -640,7 +636,7 @@ async function countEffects(
   return endpoint.effects(id);
 }
 
-/** Returns the number of effects as soon as there is one, or 0 after the time limit. */
+/** Returns the number of effects as soon as there is at least one effect, or 0 after the time limit. */
 async function awaitEffect(
   endpoint: TestedEndpoint,
   id: string,

@@ -26,10 +26,7 @@ import {
 /** The result of a genuine delivery, and whether other checks can be conclusive after it. */
 export interface GenuineResult extends CheckResult {
   readonly answer: TestedAnswer;
-  /**
-   * Whether a refused forgery shows that the endpoint is correct. It does not if genuine deliveries are refused as
-   * well.
-   */
+  /** Whether a refused forgery shows that the endpoint is correct. It does not if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
@@ -85,7 +82,7 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
     "The handler threw an error on the test payload. See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.",
 };
 
-/** Fixes for codes that have several possible causes. They are used if no other delivery shows the cause. */
+/** Fixes for codes that have several possible causes. These fixes are used if no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
     `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header. Make sure that proxies forward the header.`,
@@ -149,9 +146,7 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `The endpoint redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects. Register that URL if the receiver is there. Otherwise, respond at this URL without a redirect or a login.`;
 }
 
-/**
- * Finds out why a genuine delivery gets no response: either the handler is slow, or the endpoint never reads the body.
- */
+/** Finds out why a genuine delivery gets no response: either the handler is slow, or the endpoint never reads the body. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
   const refused = await endpoint.sendForged(body);
@@ -166,9 +161,7 @@ function toSeconds(ms: number): string {
   return String(Math.round(ms / 100) / 10);
 }
 
-/**
- * Whether the endpoint accepts the signature of a body that no JSON writer changes, but not the signature of an event.
- */
+/** Whether the endpoint accepts the signature of a body that no JSON writer changes, but not the signature of an event. */
 async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   const body = new TextEncoder().encode('{}');
   const forged = await endpoint.sendForged(body);
@@ -192,7 +185,7 @@ const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by tabs', '\t'],
 ];
 
-/** A delivery that differs in one way, and the fix if the endpoint accepts it. */
+/** A delivery that differs from the genuine delivery in one way, and the fix if the endpoint accepts this delivery. */
 interface Difference {
   readonly options?: SendOptions;
   /** The bytes to send. @default the body of the event */

@@ -18,7 +18,7 @@ export interface TestEvent {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** How a delivery differs from a genuine one. */
+/** The ways in which a delivery can differ from a genuine delivery. */
 export interface SendOptions
   extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs' | 'chunked'>,
     Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
@@ -155,7 +155,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     header: signature.header,
     timeoutMs,
     oversizeBytes,
-    /** Returns the test event of a check, which is the same at each call. `payload` is added to its payload. */
+    /** Returns the test event of a check. It is the same event at each call. `payload` is added to the event's payload. */
     event: (
       check: string,
       changes: Partial<Pick<TestEvent, 'type' | 'created_at' | 'payload'>> = {},

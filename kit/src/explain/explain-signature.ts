@@ -20,10 +20,13 @@ interface SignatureQuestion {
 
 /**
  * The explanation of a signature.
+ *
  * - `verified`: the signature matches.
+ *
  * - `explained`: the signature matches once these changes are undone. No shorter list of changes was found.
  *
  * - `malformed`: the string is not a signature in any format.
+ *
  * - `unexplained`: no candidate matches. Either the secret or the content of the body is different.
  */
 export type SignatureExplanation =
@@ -44,7 +47,7 @@ const MAX_PAIRED_BYTES = 1_048_576;
 /** The time after which the process yields to other work, in ms. */
 const TURN_MS = 10;
 
-/** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
+/** Explains why a signature does not match, by trying known changes. The result contains neither the secret nor the body. */
 export async function explainSignature(
   question: SignatureQuestion,
   onTried: (tried: number, total: number) => void = () => undefined,

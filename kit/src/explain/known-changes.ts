@@ -103,9 +103,7 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
 
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
-/**
- * Yields the bodies after one change. Each body is created on demand, because all of them together can need a gigabyte.
- */
+/** Yields the bodies after one change. Each body is created on demand, because all of them together can need a gigabyte. */
 export function* eachChangedBody(body: Uint8Array): Generator<Variant<Uint8Array>, void> {
   for (const { undo, ...change } of BODY_CHANGES) {
     const value = undo(body);

@@ -7,10 +7,10 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** A fact and its fix in sentences, without secrets or payloads. */
+/** What happened and how to fix it, in sentences that contain no secrets or payloads. */
 export interface Finding {
   readonly what: string;
-  /** `null` when nothing is wrong. */
+  /** How to fix the problem. `null` if nothing is wrong. */
   readonly fix: string | null;
 }
 

@@ -2,13 +2,16 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { parse as parseCookies } from 'hono/utils/cookie';
 import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
-/** Who may use the inspector. Each check returns a refusal, or `undefined`. */
+/** Decides who is allowed to use the inspector. Each check returns a refusal, or `undefined` if the request is allowed. */
 export interface Access {
   /** Checks every request. `remoteAddress` is the client's address, if the request came over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
   /** Adds the cookie for later requests to the response with the page. */
   setCookie(request: Request, headers: Headers): void;
-  /** Returns the value that each action must send as `x-inspector-token`, and adds its cookie to the headers. */
+  /**
+   * Returns the token that each action must send as `x-inspector-token`, and adds the cookie for this token to the
+   * headers.
+   */
   actionToken(request: Request, headers: Headers): string;
 }
 
@@ -57,6 +60,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 /**
  * Creates the access for local tools. The printed URL contains a token, which the page exchanges for a cookie. The
  * token then disappears from the address bar, and other sites cannot use the cookie (`SameSite=Strict`).
+ *
  * @param port - the server's port. The cookie's name contains the port, because cookies do not distinguish ports.
  */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {

@@ -11,34 +11,34 @@ export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 export interface SelectedFilter extends EventFilter {
   readonly ids?: readonly string[] | undefined;
   /**
-   * Events to exclude: `permanent` ones, for which the handler said that a retry cannot help, and `expired` ones, with
-   * an attempt that recorded no result.
+   * Events to exclude. `permanent` excludes events for which the handler said that a retry cannot help. `expired`
+   * excludes events with an attempt that recorded no result.
    */
   readonly except?: readonly ('permanent' | 'expired')[] | undefined;
 }
 
 /**
- * The events of an inbox that an action applies to. With `dryRun`, the action changes nothing and returns what it would
- * do.
+ * The events in an inbox to which an action applies. With `dryRun`, the action changes nothing, but returns what it
+ * would do.
  */
 export interface Selected {
   readonly filter: SelectedFilter;
   readonly dryRun?: boolean | undefined;
 }
 
-/** The input of each action. Send it as JSON with `POST api/actions/<name>`. */
+/** The inputs of the actions. Send the input of an action as JSON with `POST api/actions/<name>`. */
 export interface ActionInputs {
-  /** Makes one more attempt at a delivery. `body` (base64) replaces its bytes, and `url` replaces its endpoint. */
+  /** Makes one more attempt at a delivery. `body` (base64) replaces the delivered bytes, and `url` replaces the endpoint. */
   readonly resend: {
     readonly id: string;
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes dead and failed events due now, at most 10,000 of them. Their history records who did it and why. */
+  /** Makes at most 10,000 dead or failed events due now. The history of each event records who requeued it and why. */
   readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
-  /** Runs events now, one after the other, at most 100 of them. */
+  /** Runs at most 100 events now, one after the other. */
   readonly run: Selected;
-  /** Discards events that must not run, at most 10,000 of them. */
+  /** Discards at most 10,000 events that must not run. */
   readonly discard: Selected & { readonly by: string; readonly reason: string };
   /**
    * Acknowledges a gap up to `until`, the end that the person saw. If a later poll makes the gap longer, the new part
@@ -50,7 +50,7 @@ export interface ActionInputs {
     readonly by: string;
     readonly reason: string;
   };
-  /** Fires an event. By default, its payload is an example of the type. */
+  /** Fires an event. By default, the payload is the example for the type. */
   readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
@@ -62,7 +62,7 @@ export interface ActionInputs {
 
 export type ActionName = keyof ActionInputs;
 
-/** The result of an action on events, or of its dry run. */
+/** The result of an action on events, or of a dry run of the action. */
 export interface SelectedResult {
   readonly matched: number;
   /** How many of the matching events the action can change, by state. */
@@ -122,13 +122,14 @@ export const ATTEMPT_KINDS = [
 
 /**
  * How an endpoint responded to an attempt.
+ *
  * - `accepted`: a 2xx, unless the response reports that no handler ran.
  *
  * - `wrongly-accepted`: a 2xx, although a sandbox fault made the signature wrong.
  *
  * - `without-effect`: a 2xx with `dead`, `ignored` or `parked`.
  *
- * - `failed`: a 5xx, 408, 409, 425 or 429. A later attempt may succeed.
+ * - `failed`: a 5xx, 408, 409, 425 or 429. A later attempt can succeed.
  *
  * - `refused`: every other status.
  *
@@ -191,7 +192,7 @@ export interface EventRow {
   readonly attempts: number;
   /** When the event was received or first attempted. */
   readonly at: number;
-  /** When the event runs again, or when its lease ends. */
+  /** When the event will run again or, if it is leased, when the lease ends. */
   readonly dueAt: number | null;
   readonly key: string | null;
   /** At most ten completed attempts: the newest ones, listed with the oldest first. */
@@ -226,9 +227,7 @@ export interface EventPage {
   readonly rows: readonly EventRow[];
   /** Pass this as `after` to get the next page. `null` on the last page. */
   readonly next: string | null;
-  /**
-   * How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if no event had to be read.
-   */
+  /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if no event had to be read. */
   readonly searched: number | null;
 }
 
@@ -304,7 +303,7 @@ export interface StepRow extends Omit<InboxStep, 'result'> {
 
 export interface OverviewCheck {
   readonly name: string;
-  /** `doubtful` means healthy, but worth a look. */
+  /** How the check is shown. `doubtful` means that the inbox is healthy, but that someone should look at the check. */
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;
@@ -357,7 +356,7 @@ export interface AttemptDetail extends AttemptRow {
   readonly verdict: Finding;
 }
 
-/** A gap, with an id for the action, a sentence about it, and the command that reconciles its span. */
+/** A gap, with an id for the action, a sentence about the gap, and the command that reconciles its span. */
 export interface GapRow extends Gap {
   readonly id: string;
   readonly text: string;
@@ -389,11 +388,11 @@ export interface ServiceReport {
   readonly faults: Faults;
   /** The sandbox's clock. `now` is an ISO 8601 time. */
   readonly clock: { readonly mode: string; readonly now: string };
-  /** An example payload of each type, for the form. */
+  /** An example payload for each type, used in the form. */
   readonly examples: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** `GET api/stream`: server-sent events, each with its `kind` as the event's name. */
+/** `GET api/stream`: server-sent events. The name of each event is its `kind`. */
 export type StreamEntry =
   /** The data of a view has changed, so the page requests it again. */
   | { readonly kind: 'changed'; readonly view: View }

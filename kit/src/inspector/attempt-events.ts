@@ -71,7 +71,7 @@ const MAX_HISTORY = 10;
 interface AttemptSource<Attempt> {
   /** Returns the attempts that the source keeps, oldest first. */
   readonly attempts: () => readonly Attempt[];
-  /** Reads one attempt. It must return the same object each time. */
+  /** Reads one attempt. The function must return the same object each time. */
   readonly toKept: (attempt: Attempt) => KeptAttempt;
   /** Returns the ids of the events that will be attempted again. */
   readonly pending: () => ReadonlySet<string>;
@@ -89,9 +89,7 @@ export function createAttemptEvents<Attempt>({
   const groups = new Map<string, Group>();
   let known: ReadonlySet<Attempt> = new Set();
 
-  /**
-   * Adds the attempts that were made since the last call, and removes those that were dropped. Reads no other attempts.
-   */
+  /** Adds the attempts that were made since the last call, and removes those that were dropped. Reads no other attempts. */
   function follow(): void {
     const all = new Set(attempts());
     for (const attempt of known) {
@@ -190,7 +188,7 @@ const KINDS: readonly AttemptKind[] = [
 ];
 
 /**
- * Whether the attempt counts for its event. It does not if the body was edited or sent to a URL that is not the
+ * Whether the attempt counts for its event. It does not if the body was edited or sent to a URL other than the
  * endpoint's.
  */
 export const isOwn = ({ row: { edited, elsewhere } }: KeptAttempt) => edited !== true && elsewhere !== true;

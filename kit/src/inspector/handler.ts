@@ -89,7 +89,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
       // The page requests its files by relative URLs.
       return `${pathname}/` === basePath ? context.redirect(`${basePath}${search}`, 308) : next();
     }
-    // A person who opens the page in a browser reads this.
+    // If a person opens the page in a browser, the response must be readable.
     const isOpened = context.req.header('accept')?.includes('text/html') === true;
     return isOpened
       ? context.text(refused.message, refused.status)

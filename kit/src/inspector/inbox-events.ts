@@ -159,9 +159,7 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
-/**
- * Whether a process is running the event. Once the lease has expired, no process is, although the state stays `leased`.
- */
+/** Whether a process is running the event. Once the lease has expired, no process is, although the state stays `leased`. */
 export function isRunning({ state, dueAt }: InboxRecord): boolean {
   return state === 'leased' && (dueAt ?? 0) > Date.now();
 }

@@ -21,13 +21,13 @@ export interface InboxSourceOptions {
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now and resolves to its outcome, such as `async (event) => (await receiver.accept(event,
+   * Runs an event now and resolves to the outcome. An example is `async (event) => (await receiver.accept(event,
    * 'redrive')).kind`. Required for the action `run`. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /**
-   * The `--inbox` value for this inbox, such as `env:ORDERS_DATABASE_URL`, used in commands to paste. It must not
-   * contain a password. @default 'env:DATABASE_URL'
+   * The `--inbox` value for this inbox in commands that users paste, such as `env:ORDERS_DATABASE_URL`. The value must
+   * not contain a password. @default 'env:DATABASE_URL'
    */
   readonly flag?: string | undefined;
   /** Returns the last report of the poller and its time, if this process polls. @default none */
@@ -159,7 +159,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   }
 
   /**
-   * Reports a change if the data differs. The first read always reports one, because the page requested its data
+   * Reports a change if the data differs. The first read always reports a change, because the page requested its data
    * earlier.
    */
   function compare(view: 'events' | 'coverage', found: unknown): void {

@@ -6,8 +6,8 @@ import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
 /**
- * Creates an inspector that a tool serves at the root of its own server. By default, it allows every action of the
- * source.
+ * Creates an inspector that a tool serves at the root of its own server. By default, every action of the source is
+ * allowed.
  */
 export function createLocalInspector(source: InspectorSource, actions: readonly ActionName[] = ACTION_NAMES) {
   let port = 0;

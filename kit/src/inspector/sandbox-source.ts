@@ -85,9 +85,7 @@ function countDropped(sandbox: Sandbox): DroppedEvents {
   };
 }
 
-/**
- * The attempts that were already read. Each is read only once, because its response must be parsed to find the outcome.
- */
+/** The attempts that were already read. Each is read only once, because its response must be parsed to find the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {

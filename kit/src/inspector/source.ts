@@ -44,7 +44,7 @@ export interface DeliveriesPart {
   event(id: string): EventRow | undefined;
   /** Returns the attempt, or `undefined` if it is no longer kept. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Sends the bytes of an attempt, or different bytes, once more. Resolves to the new attempt. */
+  /** Sends the bytes of an attempt again, or sends different bytes instead. Resolves to the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
@@ -61,7 +61,7 @@ export interface LastReport {
   readonly at: number;
 }
 
-/** The `--inbox` value in commands to paste, unless the app provides another value. */
+/** The `--inbox` value in commands that users paste, unless the app provides another value. */
 export const DEFAULT_FLAG = 'env:DATABASE_URL';
 
 export interface InboxPart {
@@ -70,6 +70,6 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
-  /** The `--inbox` value for this inbox, used in commands to paste. @default 'env:DATABASE_URL' */
+  /** The `--inbox` value for this inbox in commands that users paste. @default 'env:DATABASE_URL' */
   readonly flag?: string | undefined;
 }

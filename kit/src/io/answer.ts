@@ -6,10 +6,13 @@ export const LOSSES = ['drop', 'cut', 'reset'] as const;
 
 /**
  * How an endpoint responded.
+ *
  * - `reply`: the endpoint returned a status. `outcome` and `code` come from the response of a stablehooks receiver.
+ *
  * - `silence`: the endpoint did not respond within the time limit.
  *
- * - `unreachable`: there was no connection, or it broke. `reason` is the system's error code.
+ * - `unreachable`: the connection failed or broke. `reason` is the system's error code.
+ *
  * - `lost`: a sandbox fault dropped the delivery or, if `fault` is `reset`, the response.
  */
 export type EndpointAnswer = { readonly elapsedMs: number } & (
@@ -32,7 +35,7 @@ export interface ReplyReport {
   readonly code: string | undefined;
   /** Whether the response is an HTML page. @default false */
   readonly isPage?: true;
-  /** Whether the response is longer than 65,536 bytes, so its outcome is not known. @default false */
+  /** Whether the response is longer than 65,536 bytes. The outcome is then not known. @default false */
   readonly isCut?: true;
 }
 
@@ -155,9 +158,7 @@ export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/**
- * Describes the response in a few words, such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`.
- */
+/** Describes the response in a few words, such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;
   if (answer.kind === 'lost')

@@ -21,7 +21,7 @@ export interface DeliveryRequest {
 
 const PIECES = 3;
 
-/** The response itself, together with the facts about it. */
+/** A response, with its headers and the start of its body. */
 export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
   /** The first 64 KiB of the body. */

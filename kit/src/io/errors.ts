@@ -41,7 +41,7 @@ function classify(thrown: unknown): Failure {
   if (expected !== undefined) return expected;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
-  // If the request may have been carried out, the message must not advise a retry.
+  // It is possible that the service carried out the request, so the message must not advise a retry.
   const isUnclear =
     thrown instanceof StablehooksError && isChange(thrown) && !('unsent' in thrown && thrown.unsent);
   if (system && !isUnclear) return system;
@@ -71,10 +71,7 @@ export function toInboxError(thrown: unknown): unknown {
     : unreachableError(`The inbox failed: ${what}. Check the inbox, then try again.`, { cause: thrown });
 }
 
-/**
- * Matches the error codes of Postgres (class 28) and MySQL, and the start of a reply from Redis or of a message from
- * `pg`.
- */
+/** Matches the error codes of Postgres (class 28) and MySQL, and the start of a reply from Redis or a message from `pg`. */
 const REFUSED_USER = /^(?:28\w{3}|ER_\w*ACCESS_DENIED\w*|WRONGPASS|NOAUTH|SASL:) /;
 
 /** Returns the object with methods whose errors are converted by `toError`. */
@@ -163,7 +160,7 @@ export function describeBody(body: string): string {
     const { detail, errors } = JSON.parse(body) ?? {};
     if (typeof detail === 'string') return shorten([detail, ...fieldErrors(errors, detail)].join(' '));
   } catch {
-    // Not JSON: show its start.
+    // The body is not JSON, so its start is shown.
   }
   return shorten(body);
 }

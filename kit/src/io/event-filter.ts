@@ -96,9 +96,7 @@ function valueAt(payload: unknown, path: string): unknown {
   return path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
 }
 
-/**
- * Whether this text matches a value in the payload. A number can be written in several forms, such as `1.5` and `1.50`.
- */
+/** Whether this text matches a value in the payload. A number can be written in several forms, such as `1.5` and `1.50`. */
 export function isText(value: unknown, text: string): boolean {
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value;
   return value !== undefined && !isObject(value) && String(value) === text;

@@ -51,8 +51,8 @@ const logger = { warn: () => undefined, error: () => undefined };
 
 /**
  * Creates a receiver whose handlers send each event to the endpoint, and a poller that feeds the receiver. The event
- * fails in the inbox if the response does not show that the endpoint handled or queued it, for example because the
- * endpoint ignores the type. A failed event is sent again when it is due.
+ * fails in the inbox if the response does not show that the endpoint handled or queued the event, for example because
+ * the endpoint ignores the type. A failed event is sent again when it is due.
  */
 export async function createForwarder(url: string, options: ForwardingOptions) {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
@@ -158,7 +158,10 @@ function watchAttempts(
   };
 }
 
-/** Remembers the last error of a method, because reports only summarize it and the exit code depends on its cause. */
+/**
+ * Remembers the last error that a method threw, because a report only summarizes errors and the exit code depends on
+ * the cause.
+ */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
   const target = withErrors(object, (error) => {

@@ -24,7 +24,7 @@ export interface FilterFlags extends InboxFlags {
   readonly limit?: number;
 }
 
-/** @param states - the states that the command can select. */
+/** @param states - the states of events that the command can select. */
 export function addFilterFlags(command: Command, states: readonly InboxState[]): Command {
   return addInboxFlags(command)
     .addOption(

@@ -24,7 +24,7 @@ export interface InboxFlags {
   readonly envFile?: string;
 }
 
-/** Whether `--inbox` is given, for commands that do not need it. */
+/** Whether `--inbox` is given, for commands that do not require an inbox. */
 export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   if (flags.inbox !== undefined) return true;
   if (flags.namespace === undefined) return false;
@@ -45,8 +45,8 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
 }
 
 /**
- * `catch-up` and `listen` lease the events that they forward and move the watermark, so they must not use the namespace
- * of the app.
+ * The ending of the namespace that `catch-up` and `listen` use. They lease the events that they forward and move the
+ * watermark, so they must not use the app's namespace.
  */
 const OWN = '_catch_up';
 

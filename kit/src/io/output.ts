@@ -38,7 +38,7 @@ export interface Progress {
  */
 export type Text = string | { readonly whole: string };
 
-/** Prints for one command: results on stdout, notes and progress on stderr. */
+/** Prints the output of one command. Results go to stdout, and notes and progress go to stderr. */
 export interface Printer {
   /** Whether results are printed as JSON. */
   readonly json: boolean;
@@ -67,7 +67,7 @@ export interface Printer {
   progress(label: string, total: number): Progress;
 }
 
-/** The part of a stream that the printer uses. */
+/** The members of a stream that the printer uses. */
 export interface Output {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -267,10 +267,7 @@ export function formatClock(at: Date): string {
   return `${at.toISOString().slice(11, 19)}Z`;
 }
 
-/**
- * Formats a duration as flags accept it, in the largest unit that gives a whole number. For example, `300000` becomes
- * `5m`.
- */
+/** Formats a duration as flags accept it, in the largest unit that gives a whole number: `300000` becomes `5m`. */
 export function formatDuration(ms: number): string {
   const units = [
     [86_400_000, 'd'],
@@ -284,9 +281,7 @@ export function formatDuration(ms: number): string {
 
 const controller = new AbortController();
 
-/**
- * Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints how far it came.
- */
+/** Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints how far it came. */
 export const interruption: AbortSignal = controller.signal;
 
 /** The note about the current step is printed only if the step takes longer than this, in ms. */
@@ -317,7 +312,7 @@ export function isInterruption(error: unknown): boolean {
   return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
 }
 
-/** The exit code of an interrupted command. The cause may be Ctrl-C, a reader that closed the pipe, or a full disk. */
+/** Returns the exit code of an interrupted command. The cause is Ctrl-C, a reader that closed the pipe, or a full disk. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;
   const isLost = reason instanceof Error && 'code' in reason && reason.code !== 'EPIPE';

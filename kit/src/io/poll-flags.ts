@@ -13,7 +13,7 @@ export interface PollFlags {
   readonly listMax?: number;
 }
 
-/** Adds the flags for commands that read the service's list until it proves that no event is missing. */
+/** Adds the flags for commands that read the service's list until the list proves that no event is missing. */
 export function addPollFlags(command: Command): Command {
   return command
     .option(
@@ -49,7 +49,7 @@ export function addProvenWithin(command: Command): Command {
 
 const PROVEN_MS = 3_600_000;
 
-/** Notes when a proof counts only because of `--proven-within`. */
+/** Prints a note if a proof counts only because of `--proven-within`. */
 export async function noteOldProof(
   inbox: OpenInbox,
   { provenWithin }: { readonly provenWithin: number },

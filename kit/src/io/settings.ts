@@ -359,7 +359,7 @@ export function withScheme(value: string): string {
 /** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
-/** Notes that a flag reads standard input, which only one flag can do. */
+/** Records that a flag reads standard input. Only one flag of a command can read it. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
     throw usageError(`${flag} -: standard input is already used for ${stdinFlag}. Pass a file instead.`);

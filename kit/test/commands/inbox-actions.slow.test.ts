@@ -219,7 +219,7 @@ test('a dry run counts only what the run would change, and says why it would lea
   const call = (...args: string[]) => run(['inbox', ...args, '--inbox', path]);
   for (const [which, dry, why] of [
     ['--state leased', 1, 'running: The handler may still be running'],
-    ['--state dead', 0, 'halfway: its step payout began and recorded no result'],
+    ['--state dead', 0, 'halfway: its step payout began but recorded no result'],
     ['halfway --step payout=again', 1, ''],
     ['running --force', 1, ''],
   ] as const) {

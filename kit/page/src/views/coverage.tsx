@@ -112,9 +112,7 @@ const MIN_GAP_PX = 12;
 /** How much of the past a single lane shows, in ms, unless an open gap is older. */
 const RECENT_MS = 7 * 86_400_000;
 
-/**
- * Draws a lane for each type, or a single lane for all types. Proven spans are bars, and gaps are links to their cards.
- */
+/** Draws a lane for each type, or a single lane for all types. Proven spans are bars, and gaps are links to their cards. */
 export function Lanes({
   report,
   isOne = false,

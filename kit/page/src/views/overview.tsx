@@ -44,9 +44,7 @@ const REFUSED = ['Review refused events', { view: 'events', state: 'refused' }] 
 const isLive = ({ kind }: { readonly kind: string }) => kind !== 'lost';
 const has = (view: View) => session.value?.views.includes(view) === true;
 
-/**
- * The view that shows whether all is well, what needs the reader's attention, which events arrive, and what is proven.
- */
+/** The view that shows whether all is well, what needs the reader's attention, which events arrive, and what is proven. */
 export function OverviewView() {
   const { data, error, reload } = useLoaded(
     'overview',

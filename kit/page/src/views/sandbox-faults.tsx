@@ -135,10 +135,7 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Rel
   );
 }
 
-/**
- * Returns the faults with the reader's pending changes. Changes are sent one after the other, so that they arrive in
- * order.
- */
+/** Returns the faults with the reader's pending changes. Changes are sent one by one, so that they arrive in order. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
   /** The faults that an action returned. They are used until the next report arrives. */

@@ -50,7 +50,7 @@ export function SandboxView() {
   );
 }
 
-/** A region that scrolls, so the keyboard must reach it. */
+/** The attributes of a region that scrolls, so that people can also scroll it with the keyboard. */
 const SCROLLED_BY_KEYBOARD = { tabIndex: 0 };
 
 /** A table with a heading. If the table has no rows, a text says what to do. */

@@ -140,10 +140,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   };
 }
 
-/**
- * Refuses a Redis with neither an event nor a poll, because a wrong database number or prefix looks like an empty
- * inbox.
- */
+/** Refuses a Redis with neither an event nor a poll, because a wrong database number or prefix looks like an empty inbox. */
 async function assertIsUsed(
   inbox: Pick<Opened, 'count' | 'readNote'>,
   { prefix, name }: { readonly prefix: string; readonly name: string },

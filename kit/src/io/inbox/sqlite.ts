@@ -84,10 +84,7 @@ function assertIsOfThisRelease(
 /** The minimum free space on the disk, in bytes. With less space, an inbox may be unable to store the next events. */
 const MIN_ROOM = 1_048_576;
 
-/**
- * `health` checks whether an inbox is writable, but without writing. SQLite itself would therefore not notice a full
- * disk.
- */
+/** `health` checks whether an inbox is writable, but without writing. SQLite itself would then not notice a full disk. */
 function assertRoom(folder: string): void {
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize >= MIN_ROOM) return;
