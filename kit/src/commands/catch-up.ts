@@ -195,7 +195,7 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
   if (report.unconfirmed) return `${doubtful('unconfirmed')} ${diagnosis}`;
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
-    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events may appear in the list up to --lag after their creation. Run the same command again after that time, or pass an earlier --since.`;
+    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and a new event can take up to --lag to appear in the list. Run the same command again once --lag has passed, or pass an earlier --since.`;
   }
   // A green line next to undelivered events would look like success.
   return toExitCode(result) === EXIT.good

@@ -161,7 +161,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, and those were not sent. Pass their ids, or use `stablehooks catch-up`, which can prove that no event is missing.',
+      'The list may have left out events, and events that it left out were not sent. Pass the ids of these events, or use `stablehooks catch-up`, which can prove that no event is missing.',
     );
   }
   // If several different events share an id, the wrong event may have been sent.
@@ -311,7 +311,7 @@ function pickEvents({ events, complete }: Selection, ids: readonly string[]): re
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may have left it out: pass its --type or another --limit, or check the id.'}`,
+      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may be incomplete: pass the --type of these events or a different --limit, or check the ids.'}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

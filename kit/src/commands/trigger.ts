@@ -106,7 +106,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
-    printer.note('The sandbox opens this connection, from its own environment and network.');
+    printer.note('The sandbox opens this connection, and it uses its own environment and network.');
   }
   if (isWrong && rows.length < total)
     printer.note('Stopped: the first response shows that the URL or the secret is wrong.');
@@ -117,7 +117,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note(
       isOnce
         ? 'The second copy was a duplicate: the handler ran once.'
-        : 'Not shown that the handler ran only once: the response to a second copy was not `duplicate`. Run `stablehooks doctor URL` to find out more.',
+        : 'This does not show that the handler ran only once, because the response to a second copy was not `duplicate`. Run `stablehooks doctor URL` to find out more.',
     );
   }
   if (signal.aborted) return interruptedExit();

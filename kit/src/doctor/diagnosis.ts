@@ -63,7 +63,7 @@ async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Pro
 
 /** Returns the fix if the genuine delivery could not connect or lost its connection. */
 export function adviceOf(reason: string): string {
-  return connectionFailure(reason)?.fix ?? 'Check that it is running and that the port is correct.';
+  return connectionFailure(reason)?.fix ?? 'Check that the server is running and that the port is correct.';
 }
 
 const PARSER =

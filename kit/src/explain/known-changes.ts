@@ -16,7 +16,7 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'body',
-      fix: 'Save the exact bytes of the body. Editors, `echo` and copying from a terminal change its end.',
+      fix: 'Save the exact bytes of the body. Editors, `echo` and copying from a terminal change the end of the body.',
     },
     {
       'a newline (LF) was added at its end': (body) => cutEnd(body, bytes.encode('\n')),
@@ -54,7 +54,7 @@ const BODY_CHANGES = [
     },
   ),
   ...toChanges<Uint8Array>(
-    { part: 'body', fix: 'Decode it first: API Gateway and Lambda set `isBase64Encoded`.' },
+    { part: 'body', fix: 'Decode the body first: API Gateway and Lambda set `isBase64Encoded`.' },
     { 'it is encoded in base64': fromBase64 },
   ),
   ...toChanges<Uint8Array>(
@@ -360,7 +360,7 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
     what: prefix ? 'it does not have this prefix' : `its encoding is not ${encoding}`,
     fix: prefix
       ? 'Omit --prefix and `signature: { prefix }`.'
-      : 'Omit --encoding and `signature: { encoding }`. The length of the signature shows its encoding.',
+      : 'Omit --encoding and `signature: { encoding }`. The encoding is clear from the length of the signature.',
   };
 }
 

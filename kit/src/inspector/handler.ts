@@ -311,7 +311,7 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
         if (Object.values(wanted.filter).every((value) => value === undefined)) {
           throw new RequestRefused(
             409,
-            'Nothing was discarded. Set a filter, because every event would be discarded without one.',
+            'Nothing was discarded. Set a filter, because without a filter, every event would be discarded.',
           );
         }
         return ask(applyToSelected(inbox, 'discard', wanted));

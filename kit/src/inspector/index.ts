@@ -69,7 +69,7 @@ const shape = {
   actions: z._default(z.array(oneOf(ACTION_NAMES), 'must be a list of actions'), []),
   authorize: z.custom<InspectorOptions['authorize']>(
     (value) => typeof value === 'function',
-    'must be a function that decides which requests may see the page',
+    'must be a function that decides which requests are allowed to see the page',
   ),
   basePath: z._default(nonEmptyString, '/'),
 } satisfies Readonly<Record<keyof InspectorOptions, z.ZodMiniType>>;

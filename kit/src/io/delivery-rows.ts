@@ -71,12 +71,12 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   if (fault !== undefined && isDelivered(answer))
     return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery; its output shows each attempt.`;
+    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)
-      ? `response lost: the sandbox dropped the response (fault ${answer.fault}), so the handler may have run. The sandbox may retry the delivery; its output shows each attempt.`
-      : `lost: the attempt did not reach the handler because of the sandbox fault ${answer.fault}. The sandbox may retry the delivery; its output shows each attempt.`;
+      ? `response lost: the sandbox dropped the response (fault ${answer.fault}), so the handler may have run. The sandbox may retry the delivery. The output of the sandbox shows each attempt.`
+      : `lost: the attempt did not reach the handler because of the sandbox fault ${answer.fault}. The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   }
   if (isNotDue(answer)) return undefined;
   const { what, fix } = explainAnswer(answer);

@@ -255,7 +255,7 @@ function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): 
   if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
   if (outcomes['elsewhere'] !== undefined) {
-    return `Stopped after ${plural(changed)}: \`run\` handled the last one with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;
+    return `Stopped after ${plural(changed)}: \`run\` handled the last event with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;
   }
   const ends = Object.entries(outcomes).map(([outcome, count]) => `${count.toLocaleString('en')} ${outcome}`);
   return `${plural(changed)} ran: ${ends.join(', ')}.${rest}`;
