@@ -106,7 +106,7 @@ export class AppProcess {
     try {
       process.kill(-(this.#child?.pid ?? Number.NaN), name);
     } catch {
-      // The group has ended.
+      // The process group has already ended.
     }
   }
 }

@@ -26,7 +26,7 @@ const PROGRAMS: readonly Program[] = [
   { name: 'lambda-postgres', framework: 'lambda', database: 'postgres' },
 ];
 
-/** Programs for a specific task. They can be chosen only by name. */
+/** The programs for specific tasks. These programs can be chosen only by name. */
 const TASKS = ['payout', 'rotation', 'reconcile-nightly'];
 
 const FRAMEWORKS = [...new Set(PROGRAMS.map(({ framework }) => framework))];

@@ -214,7 +214,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
-        // Only generated values are printed, not values that the user set.
+        // Only generated values are printed. Values that the user set are not.
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },

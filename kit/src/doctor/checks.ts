@@ -268,7 +268,7 @@ const HANDLER_GAVE_UP =
 const NOT_NEW =
   'The endpoint returns `duplicate` for an event that it has never handled. Compare the whole id, and record an event only after you verify it.';
 
-/** Statuses that limits, proxies and outages cause. They do not depend on the event. */
+/** Statuses that limits, proxies and outages cause. These statuses do not depend on the event. */
 const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export function quoteReply({ words }: TestedAnswer): string {
@@ -382,7 +382,7 @@ function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
-/** Sends a body over the limit and then a small body, to show that the size was the reason. */
+/** Sends a body that is too large, and then a small body to show that the size was the reason for the refusal. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
   const event = endpoint.event('oversized', { payload: { filler } });

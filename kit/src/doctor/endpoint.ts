@@ -57,9 +57,9 @@ export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
   readonly signature: Settings['signature'];
-  /** {@link TEST_TYPE}, or a type whose handler runs. */
+  /** The type of the test events: {@link TEST_TYPE}, or a type that has a handler. */
   readonly type: string;
-  /** @default the example of the type, with a new id in each event */
+  /** The payload of the test events. @default the example for the type, with a new id in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */

@@ -19,7 +19,7 @@ export type MovementRecord = InboxRecord & { readonly event: UnknownEvent };
 
 const PAGE = 500;
 
-/** @param key - the id of an event, the ordering key, or a value of the payload such as the id of a transfer. */
+/** @param key - the id of an event, the ordering key, or a value in the payload, such as the id of a transfer. */
 export async function findMovement(
   inbox: Pick<InboxOperations, 'list'> & Parameters<typeof readPollState>[0],
   key: string,

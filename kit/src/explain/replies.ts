@@ -139,7 +139,7 @@ const REFUSED: Finding = {
   fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
 };
 
-/** The meaning of each status. It is used if the response says nothing more. */
+/** The meaning of each status. This meaning is used if the response says nothing more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
   404: {
     what: 'There is nothing at this path.',

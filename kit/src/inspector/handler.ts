@@ -75,7 +75,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     actions: actions.filter((name) => runs[name] !== undefined),
   };
 
-  // Routes are relative to the base path. `authorize` receives the unchanged request of the client.
+  // Routes are relative to the base path. `authorize` receives the client's request unchanged.
   const app = new Hono<{ Bindings: Partial<HttpBindings> }>({
     getPath(request) {
       const { pathname } = new URL(request.url);

@@ -21,7 +21,7 @@ const ELIGIBLE = {
 /** Thrown if too many events would have to be read to find those that match. */
 export class TooMany extends Error {}
 
-/** Requeues, runs or discards the events that a filter selects, or reports what that would do. */
+/** Requeues, runs or discards the events that a filter selects. In a dry run, only reports what the action would do. */
 export async function applyToSelected(
   { operations, run }: InboxPart,
   ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[
@@ -123,7 +123,7 @@ export const ELSEWHERE = 'elsewhere';
 
 const NOT_HERE = 'the event ran in a receiver that does not use this inbox';
 
-/** Makes a dead event that failed dead again, with its first cause, even if the app would otherwise try it later. */
+/** If a dead event fails again, keeps it dead with its first cause, even if the app would otherwise retry the event. */
 async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
   const { state, lastError } = (await operations.find(record.id)) ?? {};
   if (state === 'failed') await returnToDead(operations, record, lastError ?? 'the run failed');

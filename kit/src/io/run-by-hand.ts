@@ -7,7 +7,7 @@ export type Runnable = InboxRecord & { readonly event: UnknownEvent };
 /** Long enough to record a result in the next step. */
 const LEASE_MS = 5_000;
 
-/** The options of the claim that records the result of a run. The claim works even before the retry time. */
+/** The options of the claim that records the result of a run. Such a claim succeeds even before the retry time. */
 export function toClaimOptions({ key }: Runnable) {
   return { leaseMs: LEASE_MS, origin: 'redrive', early: true, key: key ?? undefined } as const;
 }

@@ -1,4 +1,4 @@
-/** Records in an inbox which events an endpoint marked done because it has no handler for them. */
+/** Records in an inbox which events an endpoint marked as done although no handler ran. */
 import { describeAnswer, type EndpointAnswer, isAccepted, outcomeOf } from './answer.js';
 
 /** The text in the last error of an event for which no handler ran. */
