@@ -1,8 +1,8 @@
 import { defineConfig } from 'vite';
 
-/** Builds the page of the inspector. Nothing is inlined, because the policy of the page allows files only. */
+/** Builds the page of the inspector. Nothing is inlined, because the page's content security policy allows only files. */
 export default defineConfig({
-  // Relative, because the page can be mounted at any path.
+  // The base is relative, because the page can be mounted at any path.
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {

@@ -1,11 +1,14 @@
-/** Reformats JSON without changing its values: numbers keep their digits, and duplicate names stay. */
+/** Reformats JSON without changing its values. Numbers keep their digits, and duplicate names are kept. */
 
-/** Beyond it, the indentation of each line no longer grows: a body of brackets alone would grow with its square. */
+/**
+ * Deeper levels are not indented any further. Otherwise, the output for a body of nested brackets would grow with the
+ * square of its size.
+ */
 const MAX_INDENT = 32;
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
 
-/** The tokens of a valid JSON text on lines of their own; `outer` is how deep those after the first are indented. */
+/** Indents a valid JSON text. `outer` is the level of indentation at which every line after the first begins. */
 export function indentJson(json: string, outer = 0): string {
   let depth = outer;
   let last = '';
@@ -24,7 +27,7 @@ export function indentJson(json: string, outer = 0): string {
   return parts.join('');
 }
 
-/** The same tokens in one line. */
+/** Writes a valid JSON text on one line without white space between the tokens. */
 export function compactJson(json: string): string {
   return (json.match(TOKENS) ?? []).join('');
 }

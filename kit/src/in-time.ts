@@ -1,4 +1,4 @@
-/** Waits for work for at most `limitMs`, because not all drivers limit that time. `late` returns the error. */
+/** Waits for work, but at most `limitMs`, because not all drivers have a time limit. `late` returns the error. */
 export function inTime<Value>(work: Promise<Value>, limitMs: number, late: () => Error): Promise<Value> {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(late()), limitMs);

@@ -14,14 +14,17 @@ import {
 } from './io/output.js';
 
 interface CommandEntry {
-  /** @default that of the command before it */
+  /** @default the group of the command before this one */
   readonly group?: string;
   readonly summary: string;
   /** Loads only the requested command, because loading all commands takes longer than running one. */
   readonly load: () => Promise<Command>;
 }
 
-/** In the order of `--help`, in which a new user needs them. The first command of a group names the group. */
+/**
+ * The commands in the order of `--help`, which is the order in which a new user needs them. The first command of a
+ * group names the group.
+ */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   init: {
     group: 'Develop:',
@@ -37,7 +40,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/trigger.js')).triggerCommand(),
   },
   listen: {
-    summary: 'forward events to your machine without a tunnel: poll, sign, send, retry',
+    summary: 'forward events to your machine without a tunnel (polls, signs, sends and retries)',
     load: async () => (await import('./commands/listen.js')).listenCommand(),
   },
   doctor: {
@@ -49,7 +52,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/certify.js')).certifyCommand(),
   },
   verify: {
-    summary: 'check the signature of a body and explain why it does not match',
+    summary: 'check whether a signature matches a body, and explain why it does not',
     load: async () => (await import('./commands/verify.js')).verifyCommand(),
   },
   sign: {
@@ -78,11 +81,11 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/events.js')).eventsCommand(),
   },
   'catch-up': {
-    summary: 'poll once, forward the events an endpoint missed, and prove that none is missing',
+    summary: 'poll once, forward the events that an endpoint missed, and prove that no event is missing',
     load: async () => (await import('./commands/catch-up.js')).catchUpCommand(),
   },
   gaps: {
-    summary: 'list and acknowledge gaps: time spans in which events may be missing',
+    summary: 'list and acknowledge gaps (time spans in which events may be missing)',
     load: async () => (await import('./commands/gaps.js')).gapsCommand(),
   },
   reconcile: {
@@ -104,7 +107,7 @@ then from the file that --env-file names.`;
 
 const [first, ...others] = process.argv.slice(2);
 const words = toWords();
-// Warnings of Node itself (node:sqlite is experimental) do not help operators.
+// Warnings from Node itself (node:sqlite is experimental) do not help operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
 process.on('exit', reportLostOutput);
@@ -115,7 +118,10 @@ try {
   fail(error);
 }
 
-/** The typed words, with `help X` as `X --help`, because commander's own `help` prints no help of subcommands. */
+/**
+ * Returns the typed words. `help X` becomes `X --help`, because commander's own `help` does not print the help of
+ * subcommands.
+ */
 function toWords(): readonly string[] {
   if (first !== 'help' || others[0] === undefined) return process.argv.slice(2);
   return Object.hasOwn(COMMANDS, others[0]) ? [...others, '--help'] : others;
@@ -127,7 +133,7 @@ async function createProgram(): Promise<Command> {
     .description('Tools for the webhooks of a stablecoin movement service.')
     .version(String(version), '-v, --version')
     .addHelpText('after', HELP_FOOTER)
-    // Before the hooks of the command, which read the environment.
+    // This hook must run before the hooks of the command, because they read the environment.
     .hook('preAction', async (_root, command) => {
       const { envFile } = command.opts();
       if (envFile !== undefined) await (await import('./io/settings.js')).loadEnvironment(envFile);
@@ -142,7 +148,10 @@ async function createProgram(): Promise<Command> {
   return root;
 }
 
-/** Commander would print two lines and end the process; `fail` prints one line and sets the exit code. */
+/**
+ * Makes commander throw its errors. Otherwise, it would print two lines and end the process. `fail` prints one line
+ * instead.
+ */
 function throwUsageErrors(command: Command): void {
   command.exitOverride().configureOutput({ outputError: () => undefined, writeErr: () => undefined });
   for (const child of command.commands) throwUsageErrors(child);
@@ -164,17 +173,17 @@ function fail(error: unknown): void {
   }
   const line = redact(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`);
   process.stderr.write(`${wrapFor(process.stderr, [line])}\n`);
-  // Commander's errors quote the typed words, which may contain a secret; their stacks add nothing.
+  // Commander's errors quote the typed words, which can contain a secret, and the stacks of these errors add nothing.
   if (words.includes('--debug') && !(error instanceof CommanderError))
     process.stderr.write(`${describeStack(error)}\n`);
 }
 
-/** Commander's message as one sentence, and a pointer to the help. */
+/** Converts commander's message to one sentence, and adds a pointer to the help. */
 function toUsageLine(error: CommanderError): string {
   const help = `See \`${nameOf(typedCommand())} --help\`.`;
   const message = error.message
     .replace(/^error: /, '')
-    // The value of an unknown option can be a secret.
+    // The value of an unknown option is removed, because it can be a secret.
     .replace(/^(unknown option '[^'=]+)=.*'/s, "$1'")
     .replaceAll(/\s*\n\s*/g, ' ');
   const [, hidden] = /^unknown option '--(secret|token)'/.exec(message) ?? [];
@@ -197,7 +206,7 @@ function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** Reports when a command succeeded but its output could not be written. */
+/** Reports an error if a command succeeded but its output could not be written. */
 function reportLostOutput(): void {
   if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
   process.exitCode = EXIT.unreachable;

@@ -30,16 +30,16 @@ function Events() {
   return find === undefined ? <EventsView /> : <FoundView key={find} what={find} />;
 }
 
-/** The page: a bar with the views, and the view that the URL names. */
+/** The whole page: a bar with the views, and the view that the URL names. */
 export function App() {
   const { error, reload } = useLoaded('session', async (signal) => {
     const answer = await ask<Session>('session', {}, signal);
-    // Before a view asks for anything: later changes reach it by the stream.
+    // This comes before a view requests anything, so that the stream reports all later changes to the view.
     follow(answer.position);
     session.value = answer;
   });
   useEffect(() => {
-    // Removes the token from the address bar.
+    // This removes the token from the address bar.
     go({}, { replace: true });
   }, []);
 
@@ -94,7 +94,7 @@ export function App() {
           <form
             onSubmit={(event) => {
               event.preventDefault();
-              // A copied id has spaces or a line end around it.
+              // A copied id often has spaces or a line end around it.
               const find = search.current?.value.trim() ?? '';
               if (find !== '') visit(hrefOf({ view: 'events', find }));
             }}
@@ -169,7 +169,7 @@ export function App() {
   );
 }
 
-/** Since when the page shows old data, and what to do. */
+/** Says since when the page has been showing old data, and what to do. */
 function Disconnected() {
   const { open, since, refused } = connection.value;
   return (
@@ -185,7 +185,7 @@ function Disconnected() {
   );
 }
 
-/** Since when the source cannot be read, in which case the page shows old data. */
+/** Says since when the source has been unreadable. The page shows old data in the meantime. */
 function Lost({ name }: { readonly name: string }) {
   const state = connection.value.open ? lost.value : undefined;
   return (

@@ -1,7 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 
-/** A modal form. The browser keeps the focus inside, closes it by Escape, and then returns the focus. */
+/**
+ * A modal form. The browser keeps the focus inside, closes the form when the user presses Escape, and then returns the
+ * focus.
+ */
 export function Dialog({
   title,
   submit,
@@ -13,7 +16,7 @@ export function Dialog({
   readonly title: string;
   /** The label of the button that submits. */
   readonly submit: string;
-  /** Whether it can be submitted. @default true */
+  /** Whether the form can be submitted. @default true */
   readonly isReady?: boolean;
   readonly onSubmit: () => void;
   readonly onClose: () => void;
@@ -24,7 +27,7 @@ export function Dialog({
   useEffect(() => {
     const element = dialog.current;
     element?.showModal();
-    // Removed while it is open, it would not return the focus.
+    // If the dialog were removed while it is open, the browser would not return the focus.
     return () => element?.close();
   }, []);
   return (

@@ -1,6 +1,9 @@
 import { useEffect, useRef } from 'preact/hooks';
 
-/** Calls the function of a key, such as `j` or `g e` for two keys in a row, unless the reader types or a dialog is open. */
+/**
+ * Calls the function for a key such as `j`, or for two keys in a row such as `g e`, unless the reader is typing or a
+ * dialog is open.
+ */
 export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   const latest = useRef(keys);
   latest.current = keys;
@@ -23,7 +26,7 @@ export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => 
   }, []);
 }
 
-/** The keys, for the reader. */
+/** The list of keys that the page shows. */
 export const KEY_HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ['g o', 'Overview'],
   ['g e', 'Events'],

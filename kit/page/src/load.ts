@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { connection, type LiveEntry, onLive } from './live';
 
-/** Loaded data. It stays after a later failure. */
+/** Loaded data. If a later load fails, the data stays. */
 export interface Loaded<Data> {
   readonly data: Data | undefined;
-  /** Why the last load failed, for the reader. */
+  /** Why the last load failed, as a text for the reader. */
   readonly error: string | undefined;
-  /** Loads it now, such as after an action. */
+  /** Loads the data again now, for example after an action. */
   readonly reload: () => void;
 }
 
@@ -22,7 +22,10 @@ export function useEvery(intervalMs: number, work: () => void): void {
   }, [intervalMs]);
 }
 
-/** Loads now and when it is stale, with `restMs` between requests and none while nobody looks, so that a busy source is not kept busy. */
+/**
+ * Loads data now, and again when the data is stale. Waits `restMs` between requests, and sends none while the page is
+ * hidden.
+ */
 export function useLoaded<Data>(
   key: string,
   load: (signal: AbortSignal) => Promise<Data>,
@@ -74,7 +77,7 @@ export function useLoaded<Data>(
 
     reload.current = () => {
       stale = true;
-      // A request under way may be older than the action.
+      // A request that is already running may have begun before the action.
       if (!isLoading) void run();
     };
     const unsubscribe = onLive((entry) => {

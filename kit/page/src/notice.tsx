@@ -19,17 +19,17 @@ export async function attempt<Result>(
   }
 }
 
-/** Notifies the reader of something that the page did itself, such as a copy. */
+/** Tells the reader about something that the page itself did, such as a copy. */
 export function tellReader(text: string, failed = false): void {
   notice.value = { text, failed };
 }
 
-/** Removes the notice, for example when the reader does something else. */
+/** Removes the notice, for example because the reader does something else. */
 export function forgetNotice(): void {
   notice.value = undefined;
 }
 
-/** The place of the notice. It is always in the page, so a screen reader announces its contents. */
+/** The element for the notice. It is always in the page, so that a screen reader announces its content. */
 export function Notice() {
   const told = notice.value;
   return (

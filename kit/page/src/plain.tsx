@@ -1,15 +1,21 @@
 import { Time } from './time';
 
-/** Controls, bidirectional marks, zero-width characters and halves of pairs, which are not seen or change how other text is shown. */
+/**
+ * Matches control characters, bidirectional marks, zero-width characters and lone surrogates. They are invisible or
+ * change other text.
+ */
 const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
-/** A string from elsewhere on one line, such as an id or an error: what is hidden in it is shown. */
+/** Shows an untrusted string, such as an id or an error, on one line. Hidden characters become visible. */
 export function Plain({ text }: { readonly text: string }) {
   return <bdi>{toPlain(text)}</bdi>;
 }
 
-/** The string with `\u{202e}` in place of hidden characters. With `lines`, tabs and line ends stay. */
+/**
+ * Returns the string with escapes such as `\u{202e}` in place of hidden characters. With `lines`, keeps tabs and line
+ * ends.
+ */
 export function toPlain(text: string, { lines = false } = {}): string {
   return text.replace(HIDDEN, (character) => {
     if (lines && /[\n\t]/.test(character)) return character;
@@ -19,7 +25,7 @@ export function toPlain(text: string, { lines = false } = {}): string {
 
 const PARTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|`[^`]+`)/;
 
-/** A sentence of the server: its times are shown in the zone of the page, and its code as code. */
+/** Shows a sentence from the server. Times are shown in the zone of the page, and code is formatted as code. */
 export function Sentence({ text }: { readonly text: string }) {
   return (
     <bdi>

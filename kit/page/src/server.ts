@@ -6,7 +6,7 @@ export const session = signal<Session | undefined>(undefined);
 
 /** A request that the server refused or could not handle. Its message is for the reader. */
 export class RequestFailed extends Error {
-  /** 0 without a response. */
+  /** The status of the response, or 0 if there was no response. */
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -29,7 +29,7 @@ export async function ask<Answer>(
   return answer(fetch(`./api/${path}${search === '' ? '' : `?${search}`}`, { signal }));
 }
 
-/** Does something. Rejects with {@link RequestFailed}. */
+/** Requests an action. Rejects with {@link RequestFailed}. */
 export async function act<Name extends ActionName>(
   name: Name,
   input: ActionInputs[Name],
@@ -58,7 +58,7 @@ export function can(name: ActionName): boolean {
 
 async function answer<Answer>(pending: Promise<Response>): Promise<Answer> {
   const response = await pending.catch((error: unknown) => {
-    // An aborted request is not a failure: the caller aborted it.
+    // An aborted request is not a failure, because the caller aborted it.
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new RequestFailed(0, 'The inspector does not respond. Check that its process is still running.');
   });

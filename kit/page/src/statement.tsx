@@ -1,4 +1,4 @@
-/** Who acts, and why: the inbox keeps both. */
+/** Who carries out an action, and why. The inbox keeps both. */
 export interface Statement {
   readonly by: string;
   readonly reason: string;
@@ -6,15 +6,18 @@ export interface Statement {
 
 const KEY = 'stablehooks-inspector:name';
 
-/** An empty reason, and the name that the reader gave last. */
+/** Returns an empty reason, and the name that the reader entered last. */
 export const newStatement = (): Statement => ({ by: localStorage.getItem(KEY) ?? '', reason: '' });
 
-/** Keeps the name for the next statement. */
+/** Remembers the name for the next statement. */
 export function keepName({ by }: Statement): void {
   localStorage.setItem(KEY, by);
 }
 
-/** The fields of a {@link Statement}. Unless it is optional, the form cannot be submitted while one is empty. */
+/**
+ * The fields for a {@link Statement}. Unless the statement is optional, the form cannot be submitted while a field is
+ * empty.
+ */
 export function StatementFields({
   value,
   isOptional = false,

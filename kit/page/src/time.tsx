@@ -1,8 +1,8 @@
 import { computed, signal } from '@preact/signals';
 
-/** Times for people, all in one zone, which the header names. */
+/** Shows times to people. All times are in the zone that the header names. */
 
-/** The time in epoch ms; components that read it are rendered again each second. */
+/** The current time in epoch ms. Components that read this signal are rendered again each second. */
 export const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
@@ -14,7 +14,7 @@ const LOCAL = Intl.DateTimeFormat().resolvedOptions().timeZone;
 /** The zone of every time on the page. */
 export const zone = signal<'UTC' | 'local'>(localStorage.getItem(KEY) === 'UTC' ? 'UTC' : 'local');
 
-/** Its name, such as `Europe/Berlin`. */
+/** The name of the zone, such as `Europe/Berlin`. */
 export const zoneName = computed(() => (zone.value === 'UTC' ? 'UTC' : LOCAL));
 
 export function switchZone(): void {
@@ -30,7 +30,7 @@ const format = computed(
     }),
 );
 
-/** The day and the time in the chosen zone, such as `2026-11-26` and `20:15:01`. */
+/** Returns the day and the time in the chosen zone, such as `2026-11-26` and `20:15:01`. */
 function read(date: Date): { readonly day: string; readonly time: string } {
   const part = Object.fromEntries(format.value.formatToParts(date).map(({ type, value }) => [type, value]));
   return {
@@ -52,7 +52,7 @@ export function Time({ at, full = false }: { readonly at: number | string; reado
   );
 }
 
-/** The start of today in the chosen zone, in epoch ms. */
+/** Returns the start of today in the chosen zone, in epoch ms. */
 export function startOfToday(): number {
   const date = new Date();
   const [hours, minutes, seconds] = read(date).time.split(':').map(Number);

@@ -1,23 +1,23 @@
 import { signal } from '@preact/signals';
 
-/** The state of the page is in the query of its URL: which view, which filters, what is open. */
+/** The query of the page's URL. It contains the state of the page: the view, the filters, and what is open. */
 const current = signal(new URLSearchParams(location.search));
 
 addEventListener('popstate', () => {
   current.value = new URLSearchParams(location.search);
 });
 
-/** One parameter of the URL; a component that reads it is rendered again when it changes. */
+/** Returns a parameter of the URL. A component that reads a parameter is rendered again when the parameter changes. */
 export function param(name: string): string | undefined {
   return current.value.get(name) ?? undefined;
 }
 
 type Change = Readonly<Record<string, string | undefined>>;
 
-/** The URL with changed parameters; `undefined` removes one. */
+/** Returns the URL with changed parameters. The value `undefined` removes a parameter. */
 export function hrefWith(change: Change): string {
   const next = new URLSearchParams(current.value);
-  // The token is exchanged for a cookie, and must not be copied with a link.
+  // The token has been exchanged for a cookie, and must not be copied together with a link.
   next.delete('token');
   for (const [name, value] of Object.entries(change)) {
     if (value === undefined || value === '') next.delete(name);
@@ -27,7 +27,7 @@ export function hrefWith(change: Change): string {
   return query === '' ? location.pathname : `?${query}`;
 }
 
-/** Goes to the URL with changed parameters. With `replace`, Back does not return to the one before. */
+/** Goes to the URL with changed parameters. With `replace`, Back does not return to the previous URL. */
 export function go(change: Change, { replace = false } = {}): void {
   const href = hrefWith(change);
   if (replace) history.replaceState(null, '', href);
@@ -35,12 +35,12 @@ export function go(change: Change, { replace = false } = {}): void {
   current.value = new URLSearchParams(location.search);
 }
 
-/** A link to the URL with other parameters only, such as `viewHref({ view: 'inbox' })`. */
+/** Returns a link to the page with only these parameters, such as `hrefOf({ view: 'events' })`. */
 export function hrefOf(params: Readonly<Record<string, string>>): string {
   return `?${new URLSearchParams(params)}`;
 }
 
-/** Follows a link within the page without loading it again, unless it is to be opened elsewhere. */
+/** Follows a link within the page without reloading the page, unless the link must open in another tab or window. */
 export function follow(event: MouseEvent): void {
   const link = event.currentTarget;
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
@@ -49,7 +49,7 @@ export function follow(event: MouseEvent): void {
   visit(link.href);
 }
 
-/** Goes to a URL of the page without loading it again. */
+/** Goes to a URL of the page without reloading the page. */
 export function visit(href: string): void {
   history.pushState(null, '', href);
   current.value = new URLSearchParams(location.search);

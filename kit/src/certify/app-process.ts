@@ -36,7 +36,7 @@ export class AppProcess {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** @throws {CommandError} exit 2 when another process listens there; exit 3 when the app ends or does not listen. */
+  /** @throws {CommandError} exit 2 if another process is already listening, exit 3 if the app exits or does not listen. */
   async start(setup: Setup): Promise<void> {
     const { command, url, env, startMs, signal } = this.#options;
     if (await isListening(url))
@@ -47,7 +47,7 @@ export class AppProcess {
     this.#output = '';
     const child = spawn(command, {
       shell: true,
-      // In its own process group, so that wrappers such as `npm start` are killed as well.
+      // The app gets its own process group, so that wrappers such as `npm start` are killed as well.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
@@ -82,7 +82,7 @@ export class AppProcess {
   async stop(): Promise<void> {
     const limit = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
     await this.#end('SIGTERM').finally(() => clearTimeout(limit));
-    // A wrapper may exit before the process that listens.
+    // A wrapper can exit before the process that listens.
     await this.kill();
   }
 
@@ -106,7 +106,7 @@ export class AppProcess {
     try {
       process.kill(-(this.#child?.pid ?? Number.NaN), name);
     } catch {
-      // The group has ended.
+      // The process group has already ended.
     }
   }
 }

@@ -1,5 +1,6 @@
 /**
- * Kills an app at each call of a delivery, one kill per run, and compares the effects with those of undisturbed runs.
+ * Kills an app at each call that it makes during a delivery. Each run contains one kill, and its effects are compared
+ * with those of undisturbed runs.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,9 +37,9 @@ export interface ScenarioRun {
 export interface Certificate {
   readonly points: readonly PointRun[];
   readonly scenarios: readonly ScenarioRun[];
-  /** Calls at which certify did not kill the app, or which it did not compare. */
+  /** Calls that certify did not test, because it could not kill the app there or could not compare the effects. */
   readonly unseen: readonly { readonly what: string; readonly at: string }[];
-  /** Whether certify found a stablehooks inbox, and so ended the leases of killed processes. */
+  /** Whether certify found a stablehooks inbox and could therefore end the leases of killed processes. */
   readonly hasInbox: boolean;
 }
 
@@ -49,10 +50,10 @@ export interface CertifyOptions {
   readonly setup: Setup;
   readonly database: string;
   readonly sql: string;
-  /** The flags of the inbox. */
+  /** The place and the namespace of the inbox. */
   readonly inbox: { readonly inbox: string; readonly namespace?: string };
   readonly type: string;
-  /** The payload as JSON, with `{new}` for what is new in each event. */
+  /** The payload as JSON. `{new}` stands for a value that is different in each event. */
   readonly payload: string;
   /** How long to wait for an event to take effect. */
   readonly settleMs: number;
@@ -60,9 +61,15 @@ export interface CertifyOptions {
   readonly onRun: (done: number, total: number) => void;
 }
 
-/** How long no call must occur for a run to be over, in ms. An effect may come after the response. */
+/**
+ * A run is over once no call has occurred for this long, in ms. The response does not end the run, because effects can
+ * follow.
+ */
 const QUIET_MS = 300;
-/** The same for an undisturbed run, which must show everything. */
+/**
+ * An undisturbed run is over once no call has occurred for this long, in ms. A longer time ensures that no call is
+ * missed.
+ */
 const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
@@ -70,19 +77,19 @@ const DAY_MS = 86_400_000;
 /** These statements begin or end a transaction. Without them, databases roll back. */
 const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
 
-/** @throws {CommandError} exit 2 when an undisturbed delivery cannot be compared. */
+/** @throws {CommandError} exit 2 if the effects of an undisturbed delivery cannot be compared. */
 export async function certify(options: CertifyOptions): Promise<Certificate> {
   return await new Certification(options).run();
 }
 
-/** The service, in a sandbox that attempts each delivery once: the runs decide about retries. */
+/** Creates a sandbox as the service. It attempts each delivery only once, because the runs decide about retries. */
 export function createService(endpoint: EndpointInput): Sandbox {
   return createSandbox({ secret: endpoint.secret, maxAttempts: 1, endpoints: [endpoint] });
 }
 
 interface Trial extends Identity {
   readonly what: string;
-  /** The number of notes at the start of the run. */
+  /** How many notes existed when the run began. */
   readonly since: number;
 }
 
@@ -90,7 +97,7 @@ class Certification {
   readonly #options: CertifyOptions;
   #reference: Reference = { effects: [], compare: JSON.stringify };
   #hasInbox = false;
-  /** Each event whose run is over, with the rows it had at that point. */
+  /** Each event whose run is over, with the rows that the event had at the end of the run. */
   readonly #settled: (readonly [trial: Trial, rows: string])[] = [];
 
   constructor(options: CertifyOptions) {
@@ -100,7 +107,7 @@ class Certification {
   async run(): Promise<Certificate> {
     const { app, notes, setup, settleMs, onRun } = this.#options;
     await app.start(setup);
-    // A poll at the start would run the first event in parallel with its delivery.
+    // Without this wait, a poll at the start of the app could run the first event in parallel with its delivery.
     const startedAt = Date.now();
     const isQuiet = () =>
       notes.count >= 0 && Date.now() - Math.max(startedAt, notes.lastNoteAt) > REFERENCE_QUIET_MS;
@@ -175,14 +182,14 @@ class Certification {
 
   async #runPlan(point: Point, side: Side): Promise<Effect> {
     const { app, notes, sandbox } = this.#options;
-    // The second time in a fresh process, because only a first delivery makes some calls.
+    // The second attempt uses a fresh process, because some calls occur only in the first delivery to a process.
     for (const isFresh of [false, true]) {
       if (isFresh) await this.#restart();
       notes.plan({ point, side });
       const trial = this.#begin(`${side} ${point.text}`);
       await sandbox.settled();
       const hasHappened = () => notes.since(trial.since).some(({ note }) => note === 'happened');
-      // A call may occur after the response.
+      // A call can occur after the response.
       while (!hasHappened() && app.isRunning && Date.now() - notes.lastCallAt < QUIET_MS) await this.#pause();
       notes.clearPlan();
       if (!hasHappened()) continue;
@@ -197,7 +204,7 @@ class Certification {
     const trial = this.#begin(scenario);
     sandbox.redeliver(trial.id);
     await sandbox.settled();
-    // The copy that was refused because the other copy was running.
+    // Resends the copy that was refused because the other copy was running.
     sandbox.redeliver(trial.id);
     await sandbox.settled();
     return { scenario, effect: await this.#settle(trial) };
@@ -216,7 +223,7 @@ class Certification {
     return { scenario, effect: await this.#settle(trial) };
   }
 
-  /** Kills what is left of the app, and ends the lease that its event may have. */
+  /** Kills the remaining processes of the app and starts it again. Ends the lease of the event, if there is one. */
   async #restart(eventId?: string): Promise<void> {
     const { app, setup, inbox } = this.#options;
     await (eventId === undefined ? app.stop() : app.kill());
@@ -254,7 +261,7 @@ class Certification {
     }
   }
 
-  /** Effects that occurred after their run was over. */
+  /** Finds effects that occurred only after their run was over. */
   async #lateEffects(): Promise<readonly ScenarioRun[]> {
     const late: ScenarioRun[] = [];
     for (const [trial, rows] of this.#settled) {
@@ -316,13 +323,16 @@ function namesOf(notes: readonly Note[]): ReadonlySet<string> {
   return new Set(callsIn(notes).map(({ point }) => nameOf(point)));
 }
 
-/** The points of both undisturbed runs, in order of first occurrence. */
+/** Returns the points of both undisturbed runs, in the order in which they first occurred. */
 function pointsOf(notes: readonly Note[]): readonly Point[] {
   const points = callsIn(notes).flatMap(({ point, inDelivery }) => (inDelivery ? [point] : []));
   return [...new Map(points.map((point) => [`${nameOf(point)} ${point.nth}`, point])).values()];
 }
 
-/** Calls that the app makes outside deliveries but not without them, and data that no counted driver sent. */
+/**
+ * Returns the calls that deliveries cause but that occur outside them, and data that was sent without a driver known to
+ * certify.
+ */
 function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: ReadonlySet<string>) {
   const outside = callsIn(undisturbed)
     .filter(({ inDelivery, point }) => !inDelivery && point.by !== 'stablehooks')

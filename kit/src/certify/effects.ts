@@ -1,5 +1,6 @@
 /**
- * The effects of an event: the rows of `--effects` that name it, and the requests that the app sent to other servers.
+ * Reads the effects of an event. These are the rows of `--effects` that name the event, and the requests that the app
+ * sent to other servers.
  */
 import { CommandError, usageError } from '../io/errors.js';
 import { importFromProject } from '../io/inbox/opening.js';
@@ -8,7 +9,7 @@ import { redact, toPlain } from '../io/output.js';
 
 export type Row = readonly string[];
 
-/** What distinguishes one event's rows. */
+/** The values that show to which event a row belongs. */
 export interface Identity {
   readonly id: string;
   /** The part of the payload that is new in each run. */
@@ -29,7 +30,7 @@ interface Pg {
   };
 }
 
-/** Reads the rows over a new connection, because the app may replace an SQLite file when it starts. */
+/** Reads the rows over a new connection, because an app can replace its SQLite file when it starts. */
 export async function readEffects(database: string, sql: string): Promise<readonly Row[]> {
   try {
     const rows = /^postgres(ql)?:/.test(database)
@@ -77,7 +78,7 @@ function toCell(value: unknown): string {
   return value instanceof Date ? value.toISOString() : String(value);
 }
 
-/** The rows that name the event, with its names replaced, so the rows of two events can be compared. */
+/** Returns the rows that name the event. Its names are replaced, so that the rows of two events can be compared. */
 export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly Row[] {
   const names = new RegExp(`${id}|${token}`, 'gi');
   return rows
@@ -85,13 +86,13 @@ export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly 
     .map((row) => row.map((cell) => cell.replaceAll(names, '<event>')));
 }
 
-/** How two undisturbed runs agree. Columns that differ between them, such as times, are not compared. */
+/** What two undisturbed runs have in common. Columns that differ between these runs, such as times, are not compared. */
 export interface Reference {
   readonly effects: readonly string[];
   readonly compare: (row: Row) => string;
 }
 
-/** `undefined` if the two runs have different numbers of rows. */
+/** Returns `undefined` if the two runs have different numbers of rows. */
 export function toReference(one: readonly Row[], other: readonly Row[]): Reference | undefined {
   if (one.length !== other.length) return undefined;
   const columnOf = (rows: readonly Row[], column: number) =>

@@ -1,4 +1,4 @@
-/** The preload's notes, read while the file grows. */
+/** Reads the notes that the preload writes, while the file grows. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from './effects.js';
@@ -9,7 +9,7 @@ export class Notes {
   readonly #all: Note[] = [];
   /** When the last call of a delivery occurred, in epoch ms. */
   lastCallAt = 0;
-  /** When anything last occurred, such as a poll. */
+  /** When the last note was read, in epoch ms. The note can also be about a call outside deliveries, such as a poll. */
   lastNoteAt = 0;
 
   constructor(folder: string) {
@@ -17,7 +17,7 @@ export class Notes {
     writeFileSync(join(folder, NOTES), '');
   }
 
-  /** The notes from this number on. */
+  /** Returns the notes from this number on. */
   since(number: number): readonly Note[] {
     this.#read();
     return this.#all.slice(number);
@@ -32,14 +32,14 @@ export class Notes {
     writeFileSync(join(this.#folder, PLAN), JSON.stringify(plan));
   }
 
-  /** Removes a plan that no delivery has taken. */
+  /** Removes the plan if no delivery has carried it out. */
   clearPlan(): void {
     rmSync(join(this.#folder, PLAN), { force: true });
   }
 
   #read(): void {
     const lines = readFileSync(join(this.#folder, NOTES), 'utf8').split('\n');
-    // The last line is empty, or is being written.
+    // The last line is either empty or still being written.
     for (const line of lines.slice(this.#all.length, -1)) {
       const note: Note = JSON.parse(line);
       this.lastNoteAt = Date.now();
@@ -49,12 +49,12 @@ export class Notes {
   }
 }
 
-/** Skips the calls of loops, which never end. */
+/** Whether a note is about a delivery. The calls of endless loops, such as pollers, are left out. */
 function isOfDelivery(note: Note): boolean {
   return note.note !== 'call' || note.inDelivery;
 }
 
-/** The requests as rows of effects. A repeated request with the same key has no second effect. */
+/** Returns the requests as rows of effects. A repeated request with the same key counts as one effect. */
 export function sentRows(notes: readonly Note[]): readonly Row[] {
   const keys = new Set<string>();
   return notes.flatMap((note) => {

@@ -24,7 +24,7 @@ import {
 
 interface Delivery {
   readonly plan: Plan | undefined;
-  /** How often each call has occurred. */
+  /** How often each call has occurred in this delivery. */
   readonly counts: Map<string, number>;
 }
 
@@ -38,9 +38,7 @@ type Place = Pick<Point, 'at' | 'by'>;
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
 /** Where your code called a pool. The pool calls its client later, when that code is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
-/**
- * Where deferred work began, such as an awaited query builder. Its caller is no longer on the stack when the work runs.
- */
+/** Where deferred work began, such as an awaited query builder. When the work runs, its caller is no longer on the stack. */
 const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
@@ -55,7 +53,7 @@ function note(value: Note): void {
   appendFileSync(join(folder, NOTES), `${JSON.stringify(value)}\n`);
 }
 
-/** Replaces a method, if the object has it. `call` is the method, bound to its object. */
+/** Replaces a method if the object has it. `call` is the original method, bound to the object. */
 function replace(
   object: object,
   name: string,
@@ -79,7 +77,7 @@ function resolveInApp(name: string): string | undefined {
 
 function framesOf(): readonly (readonly [file: string, line: string])[] {
   const { stackTraceLimit, prepareStackTrace } = Error;
-  // Next reports lines of its bundle.
+  // Next would otherwise report lines of its bundle.
   Object.assign(Error, { stackTraceLimit: 80, prepareStackTrace: undefined });
   const { stack = '' } = new Error();
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });
@@ -109,14 +107,14 @@ createHook({
     if (place && place.by !== 'package') origins.set(resource, place);
   },
 }).enable();
-// Lines of the app's source, not of its bundle.
+// With source maps, places are lines of the app's source, not of its bundle.
 process.setSourceMapsEnabled(true);
 
-/** `undefined` for code of the app. */
+/** Returns the package to which a file belongs, or `undefined` for the app's own code. */
 function packageOf(file: string): string | undefined {
   if (file.startsWith(library)) return 'stablehooks';
   const [, name] = /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file) ?? [];
-  // The source map points outside its package.
+  // This source map points outside its own package.
   return name === 'src' ? 'a package' : name;
 }
 
@@ -155,7 +153,7 @@ function reach(kind: CallKind, words: string, delivery = deliveries.getStore()):
   };
 }
 
-/** The plan applies to the first delivery that arrives after the plan was written. */
+/** Takes the plan, which applies only to the first delivery that arrives after the plan was written. */
 function takePlan(): Plan | undefined {
   try {
     const plan = JSON.parse(readFileSync(join(folder, PLAN), 'utf8'));
@@ -183,7 +181,7 @@ subscribe('http.server.request.start', (message) => {
   });
 });
 
-/** Whether a counted call is running. Drivers call their own methods, which must not count again. */
+/** Whether a counted call is running. Drivers call their own methods, and these calls must not be counted again. */
 let isInside = false;
 
 function synchronously(kind: CallKind, text: string, run: () => unknown): unknown {
@@ -222,7 +220,7 @@ function countSqlite({ prototype }: { readonly prototype: object }): void {
   });
 }
 
-/** Fails in the server, so the transaction around it is aborted, as after a real error. */
+/** A statement that fails in the server. The transaction is then aborted, as after a real error. */
 const FAILING = "DO $$ BEGIN RAISE EXCEPTION 'planned by stablehooks certify'; END $$";
 
 function countPg({ Client, Pool }: Record<'Client' | 'Pool', { readonly prototype: object }>): void {
@@ -255,7 +253,10 @@ globalThis.fetch = async (input, init) => {
   return await fetch(input, init).finally(call.end);
 };
 
-/** A digest of whatever makes a repeated request harmless: an idempotency key, or the URL of a PUT or DELETE. */
+/**
+ * Returns a digest of the value that makes a repeated request harmless: an idempotency key, or the URL of a PUT or
+ * DELETE.
+ */
 function keyOf(text: string, href: string, headers: HeadersInit | undefined, body: unknown): string | null {
   const fields: [string, unknown][] = [...new Headers(headers)];
   if (typeof body === 'string' && body.startsWith('{')) {
@@ -274,7 +275,7 @@ replace(Socket.prototype, 'write', (write, args, socket) => {
 });
 
 function noteUnseenWrite(socket: Socket & { readonly fd?: number; readonly server?: object }): void {
-  // Standard output, and the answers of the app's own server.
+  // These are standard output and the responses of the app's own server.
   if (socket.fd !== undefined || socket.server) return;
   const { stack = '' } = new Error();
   if (stack.includes('node:internal/deps/undici') || stack.includes(pgFolder)) return;

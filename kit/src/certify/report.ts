@@ -1,4 +1,4 @@
-/** The result of `certify` for people and for CI. */
+/** Formats the result of `certify` for people and for CI. */
 import { type Cell, countAlike, countOf, type Paint, toPlain, toTable } from '../io/output.js';
 import type { Certificate, Effect } from './certify.js';
 import type { Point, Side } from './protocol.js';
@@ -12,7 +12,7 @@ interface Case {
   readonly effect: Effect;
 }
 
-/** Each run, and each call at which no run could kill the app. */
+/** Lists each run, and each call at which no run could kill the app. */
 function casesOf({ points, scenarios, unseen }: Certificate): readonly Case[] {
   return [
     ...points.map(({ point, side, effect }) => ({
@@ -58,7 +58,7 @@ function shorten(text: string): string {
   return text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`;
 }
 
-/** The counts, and the cause of the first effect that did not happen exactly once. */
+/** Returns the counts and, if no inbox was found, advice about it. */
 function sumUp(certificate: Certificate): string {
   const counts = countAlike(casesOf(certificate).map(({ effect }) => effect)).map(
     ([effect, count]) => `${count} ${effect}`,

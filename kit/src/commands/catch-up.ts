@@ -42,14 +42,14 @@ export function catchUpCommand(): Command {
     new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
       about: `${INBOX_PLACE}; you can use your app's inbox; an SQLite file is created if it does not exist`,
-      // Typed, because the command creates tables there.
+      // The flag must be typed, because the command creates tables in this place.
       required: true,
     },
   )
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'start date: ignore events created before this time; the first poll stores it (default: now)',
+      'ignore events created before this start date; the first poll stores the date (default: now)',
       parseMoment,
     )
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
@@ -80,7 +80,7 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
     });
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
     if (serviceError !== undefined && inboxError === undefined) throw serviceError;
-    // An unreadable inbox yields no lists.
+    // If the inbox cannot be read, there are no lists.
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await readPollState(inbox) : { since: null };
@@ -102,7 +102,7 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
 interface CatchUpResult {
   readonly report: PollReport;
   readonly rows: readonly ForwardingAttempt[];
-  /** Empty when the inbox failed. */
+  /** The events that were not delivered. Empty if the inbox failed. */
   readonly undelivered: readonly Undelivered[];
   /** The events that `--type` excludes. The exit code does not cover them. */
   readonly leftOut: readonly Undelivered[];
@@ -112,8 +112,8 @@ interface CatchUpResult {
 }
 
 /**
- * Exit 0 if everything up to the watermark is proven or unconfirmed, and a handler or queue of the endpoint has every
- * selected event.
+ * Returns exit code 0 if each span up to the watermark is proven or unconfirmed, and each selected event has reached a
+ * handler or queue of the endpoint.
  */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
@@ -127,7 +127,7 @@ function toExitCode(result: CatchUpResult): ExitCode {
 
 const isUnconfirmed = ({ state }: Gap) => state === 'unconfirmed';
 
-/** Whether the watermark is still at the start date, so no time is proven yet. */
+/** Whether the watermark has not yet moved past the start date. Until it does, nothing is proven. */
 function isJustOpened({ report, since }: CatchUpResult): boolean {
   return report.proven && since !== null && report.watermark === new Date(since).toISOString();
 }
@@ -188,22 +188,22 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     .join('\n');
 }
 
-/** The verdict of the poll. It is green only if nothing else in the report contradicts it. */
+/** Returns the verdict on the poll. The verdict is green only if nothing else in the report contradicts it. */
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
   const { diagnosis } = report;
   if (report.unconfirmed) return `${doubtful('unconfirmed')} ${diagnosis}`;
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
-    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events may appear in the list up to --lag after their creation. Run the same command again after that time, or pass an earlier --since.`;
+    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and a new event can take up to --lag to appear in the list. Run the same command again once --lag has passed, or pass an earlier --since.`;
   }
-  // Next to undelivered events, a green line would be read as success.
+  // A green line next to undelivered events would look like success.
   return toExitCode(result) === EXIT.good
     ? `${good('proven')}      ${diagnosis}`
     : `recorded    ${diagnosis}`;
 }
 
-/** Describes an open gap, without advice if the poll is unproven, because the diagnosis may advise something else. */
+/** Describes an open gap. Gives no advice if the poll proved nothing, because the diagnosis can advise something else. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return describeGap(gap);
   const { types, from, until } = gap;
@@ -211,7 +211,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   return `${which} created after ${from} and up to ${until} may be missing.`;
 }
 
-/** The problems, except failed attempts, which have their own lines above. */
+/** Returns a line for each problem. Failed attempts are left out, because they already have lines above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
@@ -223,12 +223,12 @@ function toUndelivered(
   { undelivered, flags: { inbox, namespace } }: CatchUpResult,
   bad: Paint['bad'],
 ): string | false {
-  // The other events have their own lines, and another run would not help them.
+  // All other events have lines of their own, and running the command again would not deliver them.
   const waiting = undelivered.filter(({ type, ignored }) => isEventType(type) && !ignored);
   if (waiting.length === 0) return false;
   const counts = countAlike(waiting.map(({ state }) => state));
   const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');
-  // Only endpoints dead-letter forwarded events.
+  // A forwarded event is dead only if the endpoint dead-lettered it.
   const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead
     ? ` To make the dead events due again, run \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\`.`

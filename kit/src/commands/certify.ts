@@ -42,10 +42,13 @@ export function certifyCommand(): Command {
   const command = new Command('certify')
     .requiredOption('--app <command>', 'command that starts your app')
     .requiredOption('--url <url>', "local URL of your app's webhook endpoint")
-    .requiredOption('--effects <select>', 'SQL query that selects the effects of events, with the event ids')
+    .requiredOption(
+      '--effects <select>',
+      'SQL query for the rows that your handler writes, including their event ids',
+    )
     .requiredOption(
       '--database <location>',
-      'database to run the query in: SQLite file, postgres: URL, or env:NAME to read either from a variable',
+      'database to run the query in: SQLite file, postgres: URL, or env:NAME to read either of them from an environment variable',
     )
     .option('--inbox <location>', 'location of the inbox (default: the same as --database)')
     .option('--namespace <name>', '`schema` or `prefix` of the inbox (default: stablehooks)')
@@ -55,7 +58,10 @@ export function certifyCommand(): Command {
       'JSON file with the payload; {new} is replaced with a different value in each event',
     )
     .option('--junit <file>', 'write the result to this file as JUnit XML')
-    .option('--allow-not-shown', 'exit with 0 even if some runs show nothing, provided no run failed')
+    .option(
+      '--allow-not-shown',
+      'exit with 0 even if some runs were inconclusive, provided that no run failed',
+    )
     .option('--start <duration>', 'how long to wait for your app to listen', parseWait, 30_000)
     .option('--settle <duration>', 'how long to wait for an event to take effect', parseWait, 10_000);
   addSecretFlags(command);
@@ -64,12 +70,15 @@ export function certifyCommand(): Command {
     '',
     'certify starts your app many times, against a sandbox and the real database,',
     'so use a database that you can throw away. The app gets STABLEHOOKS_BASE_URL,',
-    'STABLEHOOKS_TOKEN and STABLEHOOKS_SECRET of the sandbox. Exit code 0 means',
+    'STABLEHOOKS_TOKEN and STABLEHOOKS_SECRET from the sandbox. Exit code 0 means',
     'that no run was inconclusive and that every effect happened exactly once.',
   ]);
 }
 
-/** @throws {CommandError} exit 2 for a statement over the inbox, which holds each event once even if its effect happened twice. */
+/**
+ * @throws {CommandError} exit 2 if the query reads the inbox, which contains an event once even if its effect happened
+ * twice.
+ */
 function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags): void {
   const names = effects
     .replaceAll(/["`]/g, ' ')
@@ -81,7 +90,7 @@ function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags)
     .find((name) => names.includes(name.toLowerCase()));
   if (table === undefined) return;
   throw usageError(
-    `--effects reads ${toPlain(table)}, a table of the inbox, which holds each event once whatever your handler does. Select from the table that your handler writes.`,
+    `--effects reads ${toPlain(table)}, which is a table of the inbox. The inbox contains each event once, whatever your handler does. Select from the table that your handler writes to.`,
   );
 }
 
@@ -134,7 +143,7 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   }
 }
 
-/** The example payload of a type, with ids that are new in each event. */
+/** Returns the example payload of a type, with ids that are different in each event. */
 function examplePayload(type: EventType): Readonly<Record<string, unknown>> {
   const { payload } = exampleEvent(type);
   return Object.fromEntries(

@@ -47,17 +47,17 @@ export function doctorCommand(): Command {
     )
     .option(
       '--effects <url>',
-      'URL that returns how often an event took effect; contains {id} for the event id',
+      'URL that returns how often an event took effect; must contain {id} in place of the event id',
     )
     .option(
       '--allow-not-shown',
-      'exit with 0 even if some checks show nothing, provided the genuine delivery passed and no check failed',
+      'exit with 0 even if some checks were inconclusive, provided that the genuine delivery passed and no check failed',
     )
-    .option('--yes', 'send test events to another machine without asking')
+    .option('--yes', 'send test events to a different machine without asking for confirmation')
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000)
     .option('--oversize <bytes>', 'size of the oversized body, in bytes', parseCount, 2 * 1_048_576);
   addInboxFlags(addSecretFlags(command), {
-    about: `inbox of the endpoint, to discard unfinished test events in: ${INBOX_PLACE}`,
+    about: `inbox of the endpoint, in which doctor discards unfinished test events: ${INBOX_PLACE}`,
     required: false,
   });
   return addAction(command, examine, [
@@ -65,9 +65,10 @@ export function doctorCommand(): Command {
     'stablehooks doctor http://localhost:3000/hooks --run-handlers --inbox app.db',
     '',
     'Without --run-handlers, a correct receiver refuses or ignores every request',
-    'and stores nothing. With it, your real handlers run on test events, which have',
-    'payload.test set to true and an id that begins with evt_doctor_. To test a',
-    'failure, make your handler throw when payload.doctor is "failing-handler".',
+    'and stores nothing. With this flag, your real handlers run on test events.',
+    'These have payload.test set to true, and ids that begin with evt_doctor_.',
+    'To test a failure, make your handler throw an error if payload.doctor is',
+    '"failing-handler".',
     'Exit code 0 means that every check passed.',
   ]);
 }
@@ -96,10 +97,10 @@ async function examine(context: CommandContext<DoctorFlags>) {
     const risk = runHandlers ? ', and its real handlers will run' : '';
     if (!canAsk()) {
       throw usageError(
-        `${host} is another machine${risk}. Pass --yes to send test events to it without asking.`,
+        `${host} is not on this machine${risk}. Pass --yes to send test events without asking.`,
       );
     }
-    if (!(await confirm(`${host} is another machine${risk}. Send test events?`, signal))) {
+    if (!(await confirm(`${host} is not on this machine${risk}. Send test events?`, signal))) {
       printer.note('Nothing was sent.');
       return signal.aborted ? interruptedExit() : EXIT.failed;
     }
@@ -137,11 +138,11 @@ const IGNORED =
   'A correct receiver refuses or ignores every request and stores nothing. Pass --run-handlers to also check what your handlers do.';
 
 const FOR_REAL =
-  "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Whatever the handlers write stays, and so do the ids in the inbox. --inbox discards test events that have not finished.";
+  "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Everything that the handlers write stays, and the ids stay in the inbox. Pass --inbox to discard the test events that have not finished.";
 
 /**
- * Discards test events that would run again or need a person. Returns how many refused events the inbox contains and
- * how many accepted ones it lacks.
+ * Discards the test events that would otherwise run again or wait for a person. Returns how many refused events are in
+ * the inbox, and how many accepted events are missing from it.
  */
 async function endLeft(
   flags: InboxFlags,

@@ -53,7 +53,7 @@ async function list(context: CommandContext<SelectionFlags & { readonly undelive
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events, texts);
   if (events.length > 0 || complete) return EXIT.good;
-  printer.note('Not shown: the list may have left out matching events.');
+  printer.note('This shows nothing, because the list may have left out matching events.');
   return EXIT.failed;
 }
 
@@ -130,7 +130,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
     if (signal.aborted) break;
     const { answer } = await sender.sendKept(Buffer.from(selection.texts.get(event) ?? ''));
     const row = { event, answer };
-    // The event was not sent, so a continued replay starts with it.
+    // This event was not sent, so the next replay must start with it.
     if (row.answer.kind === 'unreachable') {
       printRow(printer, row);
       noteUnaccepted(printer, [row.answer]);
@@ -139,7 +139,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
     }
     rows.push(row);
     printRow(printer, row);
-    // The others would go to the same wrong place.
+    // Further events would go to the same wrong place.
     if (rows.length === 1 && isWrongTarget(row.answer)) break;
   }
   noteNotDue(
@@ -157,14 +157,14 @@ async function replay(context: CommandContext<ReplayFlags>) {
     return EXIT.failed;
   }
   printer.note(summarise(rows, events.length));
-  // Events that the list left out were not sent. Named events were all found.
+  // Events that are missing from the list were not sent. If ids were passed, every event was found.
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, and those were not sent. Pass their ids, or use `stablehooks catch-up`, which can prove that no event is missing.',
+      'The list may have left out events, and events that it left out were not sent. Pass the ids of these events, or use `stablehooks catch-up`, which can prove that no event is missing.',
     );
   }
-  // If different events share an id, the wrong one may have been sent.
+  // If several different events share an id, the wrong event may have been sent.
   const unsure =
     args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
   return complete && !unsure && unaccepted.length === 0 ? EXIT.good : EXIT.failed;
@@ -179,7 +179,10 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/** How to continue: from the first event that did not get a 2xx, because the next exit code must cover it. */
+/**
+ * Says how to continue. The next run starts with the first event that did not get a 2xx, so its exit code covers that
+ * event.
+ */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const refused = rows.find(({ answer }) => !isDelivered(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
@@ -205,7 +208,7 @@ function addSelectionFlags(command: Command, limit: number): Command {
   return command
     .option(
       '--type <type>',
-      'only events of this type, known to this release or not; comma-separated or repeated',
+      'only events of this type, even if this release does not know it; can be repeated or comma-separated',
       collectNames,
     )
     .option(
@@ -214,23 +217,23 @@ function addSelectionFlags(command: Command, limit: number): Command {
       parseMoment,
     )
     .option('--until <time>', 'only events created at or before this time', parseMoment)
-    .option('--limit <number>', 'number of events to request, per type', parseCount, limit);
+    .option('--limit <number>', 'number of events to request per type', parseCount, limit);
 }
 
 interface Selection {
-  /** The selected events, oldest first. For each id, the first event in the list. */
+  /** The selected events, oldest first. If several events share an id, only the first one in the list is selected. */
   readonly events: readonly UnknownEvent[];
   /** Each event's JSON as the service wrote it. */
   readonly texts: ReadonlyMap<UnknownEvent, string>;
-  /** The ids for which the list contains different events, if one of these events is selected. */
+  /** The ids that several different events in the list share. At least one event with each id is selected. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether the list is complete: no limit may have truncated it, and every element is an event. */
+  /** Whether the list is complete, which means that no limit can have truncated it and every element is an event. */
   readonly complete: boolean;
 }
 
 /**
- * Requests the list, once per type if there are several, and selects events. A list that a limit may have truncated can
- * be incomplete.
+ * Requests the list (once per type if several types are given) and selects events. The selection can be incomplete if a
+ * limit truncated the list.
  */
 async function selectEvents({
   flags,
@@ -245,7 +248,7 @@ async function selectEvents({
   if (from > to) throw usageError('--since must not be later than --until. Swap the two values.');
   const client = await settings.client();
   for (const type of types.filter((type) => !isEventType(type))) {
-    // The type may be newer than this release, or misspelt.
+    // The type is either newer than this release or misspelt.
     printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
   }
   const listAll = () => client.events.listWithProblems({ limit, signal });
@@ -284,11 +287,11 @@ const FILTERED_LATE =
   'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
- * Whether the complete responses for single types contain every event of these types. The service may truncate the list
- * before it selects a type, so a short response does not prove that nothing is left out. Two cases rule this out: the
- * list of all types is not truncated, or a response contains an event that is missing from the list of all types,
- * requested with the same limit before and after. An event that was truncated or created in between is not missing from
- * both.
+ * Whether the service filters by type before it truncates the list, so that a short response for a type contains every
+ * event of that type. This is shown in two cases. Either the list of all types was not truncated at all, or a response
+ * for a type contains an event that the list of all types does not contain. The list of all types is requested twice
+ * with the same limit, before and after the other responses. An event that was created or truncated in the meantime is
+ * therefore in at least one of the two lists.
  */
 function isFilteredFirst(
   pages: readonly EventList[],
@@ -308,7 +311,7 @@ function pickEvents({ events, complete }: Selection, ids: readonly string[]): re
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may have left it out: pass its --type or another --limit, or check the id.'}`,
+      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may be incomplete: pass the --type of these events or a different --limit, or check the ids.'}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

@@ -19,9 +19,9 @@ interface ListFlags extends InboxFlags {
 function listCommand(): Command {
   const command = addInboxFlags(
     new Command('list').description(
-      'list the open gaps: time spans in which events may be missing from the inbox',
+      'list the open gaps (time spans in which events may be missing from the inbox)',
     ),
-  ).option('--all', 'include acknowledged gaps, with who acknowledged them, when and why');
+  ).option('--all', 'include acknowledged gaps, and show who acknowledged them, when and why');
   addProvenWithin(command);
   return addInboxAction(command, list, ['stablehooks gaps list --inbox events.db']);
 }
@@ -40,19 +40,19 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   const isStale = coverage?.healthy === false;
   const acknowledged = gaps.filter(({ state }) => state === 'acknowledged').length;
   const data = { watermark, stale: isStale, open: open.length, acknowledged };
-  // Without a poll, no gap is known and nothing is proven.
+  // Before the first poll, no gap is known and nothing is proven.
   if (watermark === null) {
     printer.print({ text: `${NO_POLL} ${isOwn ? POLL_HERE : POLL_IN_APP}`, data });
     return EXIT.failed;
   }
   const hidden = gaps.length - shown.length;
   const more = hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : '';
-  // The first poll has only recorded where to begin.
+  // The first poll has only recorded the start date.
   if (stored === since) {
     printer.print({ text: coverage?.message ?? '', data });
     return EXIT.failed;
   }
-  // An unconfirmed span raises no alarm, but if it covers the whole time, nothing is proven.
+  // An unconfirmed span raises no alarm. But if it reaches back to the start date, nothing is proven.
   const isProven = !gaps.some((gap) => gap.state === 'unconfirmed' && Date.parse(gap.from) <= (since ?? 0));
   printer.print({
     text: isProven
@@ -95,7 +95,7 @@ function acknowledgeCommand(): Command {
       'end of the span to accept; the rest of the gap stays open (default: the whole gap)',
       parseMoment,
     )
-    .requiredOption('--by <name>', 'who accepts it', parseText(200))
+    .requiredOption('--by <name>', 'who accepts the gap', parseText(200))
     .requiredOption(
       '--reason <text>',
       'why no event is missing, or why a missing event is acceptable',
@@ -122,7 +122,7 @@ async function acknowledge(inbox: OpenInbox, { flags, printer }: CommandContext<
   return EXIT.good;
 }
 
-/** @throws {CommandError} exit 2 when the flags match no gap, or more than one. */
+/** @throws {CommandError} exit 2 if the flags match no gap or more than one gap. */
 function findGap(
   open: readonly Gap[],
   { from, until }: { readonly from: number; readonly until: string | undefined },
@@ -156,7 +156,7 @@ function countGaps(count: number, state: string): string {
   return `${count === 0 ? 'No' : count} ${state} gap${count === 1 ? '' : 's'}`;
 }
 
-/** A gap in words; below an open gap, the command that acknowledges it. */
+/** Describes a gap in words. For an open gap, the command that acknowledges it follows. */
 function toText(gap: Gap, place: InboxFlags): readonly Text[] {
   const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
   if (!isOpen(gap)) return [text];

@@ -1,4 +1,4 @@
-/** The commands that change events of an inbox without sending them. */
+/** The commands that change events in an inbox without sending them. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { InboxOperations, InboxState } from 'stablehooks';
@@ -30,7 +30,7 @@ interface RequeueFlags extends SelectionFlags {
 
 type InboxRequeue = Exclude<Parameters<InboxOperations['requeue']>[0], string>;
 
-/** Whether the effect of each step without a result happened. */
+/** For each step that began but recorded no result: `done` if its effect happened, `again` to run the step again. */
 type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
 
 const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly InboxState[];
@@ -38,7 +38,7 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed or expired events (or ignored ones, with --ignored) due now: first one event, then the rest, and check that your app runs them',
+      'make dead, failed or expired events due now (or ignored events, with --ignored); one event is requeued first, and the rest only after your app has run it',
     ),
     REQUEUEABLE,
   ).option(
@@ -49,19 +49,23 @@ export function requeueCommand(): Command {
   );
   command.option(
     '--by <name>',
-    'who requeues the events, recorded in their history (default: USER)',
+    'who requeues the events; the history of each event records this name (default: USER)',
     parseText(200),
   );
-  command.option('--reason <text>', 'reason, recorded in their history', parseText(1_000));
+  command.option(
+    '--reason <text>',
+    'why the events are requeued; the history of each event records this reason',
+    parseText(1_000),
+  );
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
-    'for a single event: NAME=done if the effect of a step without a result happened, NAME=again to run the step again',
+    'for a step of a single event that began but recorded no result: NAME=done if its effect happened, NAME=again to run the step again',
     addStatement,
   );
   command.option(
     '--rehearsed <file>',
-    'JSON file with the result of receiver.rehearse(); requeue only the events that succeeded in it',
+    'JSON file with the result of receiver.rehearse(); only events that succeeded in the rehearsal are requeued',
   );
   return addAction(command, requeue, [
     'stablehooks inbox requeue --inbox app.db --state dead --since 2026-01-30 --until 2026-01-31',
@@ -69,7 +73,7 @@ export function requeueCommand(): Command {
   ]);
 }
 
-/** @throws {CommandError} exit 2 for another text than NAME=done or NAME=again. */
+/** @throws {CommandError} exit 2 unless the text is NAME=done or NAME=again. */
 function addStatement(text: string, others: StepStatements = {}): StepStatements {
   const [, name = '', what] = /^(.+)=(done|again)$/.exec(text) ?? [];
   if (what !== 'done' && what !== 'again') {
@@ -78,7 +82,7 @@ function addStatement(text: string, others: StepStatements = {}): StepStatements
   return { ...others, [name]: what };
 }
 
-/** @throws {CommandError} exit 2 unless the statements are about steps without a result of one event. */
+/** @throws {CommandError} exit 2 unless a single event is selected, and each named step began but recorded no result. */
 async function checkStatements(
   inbox: InboxOperations,
   ids: readonly string[],
@@ -105,7 +109,10 @@ function describeUnknownStep(step: string): string {
   return `its step ${name} began but recorded no result. Check whether the effect of the step happened, then pass --step ${name}=done or --step ${name}=again.`;
 }
 
-/** Notes why events that are still dead, failed or leased were not requeued. Names the first one with an unknown step. */
+/**
+ * Notes why events that are still dead, failed or leased were not requeued. Names the first event that has a step
+ * without a result.
+ */
 export async function noteSkipped(
   inbox: InboxOperations,
   held: readonly string[],
@@ -127,7 +134,8 @@ export async function noteSkipped(
 }
 
 /**
- * Requeues events, and finds those that are still dead, failed or leased, with one query for each batch that has some.
+ * Requeues events in batches. If some events in a batch were not requeued, one more query finds those that are still
+ * dead, failed or leased.
  */
 export async function requeueAll(
   inbox: InboxOperations,
@@ -184,7 +192,7 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
       const { step: steps, force, reason, by = userName() } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);
       const isWatched = flags.wait > 0;
-      // The first one shows whether the app of this inbox runs them, and whether the cause is fixed.
+      // The first event shows whether the app that uses this inbox runs events, and whether the cause is fixed.
       const groups = isWatched && ids.length > 1 ? [ids.slice(0, 1), ids.slice(1)] : [ids];
       const tried: string[] = [];
       const held: string[] = [];
@@ -238,17 +246,17 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
   );
 }
 
-/** How often to read the inbox while a command waits, in ms. */
+/** The time between two reads of the inbox while a command waits, in ms. */
 const LOOK_MS = 250;
 
 interface Watched {
-  /** How many of the events are in each state. */
+  /** The number of events in each state. */
   readonly states: Partial<Record<InboxState, number>>;
   /** Whether any event has left the state `received`. */
   readonly isTaken: boolean;
 }
 
-/** Whether a process has picked up the event, and it has not failed. */
+/** Whether a process has picked up the event and the event has not failed. */
 const isRun = ({ states: { dead = 0, failed = 0 }, isTaken }: Watched) => isTaken && dead + failed === 0;
 
 /** Waits until no event is due or leased, or until nothing has changed for `waitMs`. */
@@ -297,7 +305,7 @@ const DISCARDABLE = [
 export function discardCommand(): Command {
   const command = addSelection(
     new Command('discard').description(
-      'discard events that must not run; the inbox records who did it and why',
+      'discard events that must not run; the inbox records who discarded them and why',
     ),
     DISCARDABLE,
   )
@@ -336,7 +344,7 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
       if (flags.state === undefined && args.length === 0)
         for await (const _ of findEvents(inbox, { ...filter, state: 'leased' })) running += 1;
       if (running > 0)
-        printer.note(`Not discarded: ${countOf(running, 'event')} that a handler is running. ${FORCE_RISK}`);
+        printer.note(`Not discarded: ${countOf(running, 'event')} still leased by a process. ${FORCE_RISK}`);
       return skipped + running === 0 ? EXIT.good : EXIT.failed;
     },
   );
@@ -369,14 +377,14 @@ async function importIds({ flags, printer }: CommandContext<InboxFlags & { reado
   return withInbox(flags, work, { unused: true });
 }
 
-/** @throws {CommandError} exit 2 when the file has no id, or a line that is not one id. */
+/** @throws {CommandError} exit 2 if the file contains no id, or if a line is not exactly one id. */
 function readIds(bytes: Uint8Array, name: string): readonly string[] {
   const lines = new TextDecoder().decode(bytes).split(/\r?\n/);
   const ids = new Set<string>();
   for (const [index, line] of lines.entries()) {
     const id = line.trim();
     if (id === '') continue;
-    // A table or JSON would be imported as ids of events that do not exist.
+    // Otherwise, each line of a table or of JSON would be imported as the id of an event that does not exist.
     if (/[\s,;"{}[\]\p{Cc}\ufffd]/u.test(id))
       throw usageError(
         `${name}, line ${index + 1}: expected exactly one id. Write one id per line and nothing else.`,

@@ -1,4 +1,4 @@
-/** The command that sends events of an inbox to an endpoint, which runs them now. */
+/** The command that sends events from an inbox to an endpoint, so that the endpoint runs them now. */
 import { Command } from 'commander';
 import { encodeEvent, type InboxOperations, type InboxState } from 'stablehooks';
 import { type EndpointAnswer, isBusy, isQueued, isWrongTarget } from '../io/answer.js';
@@ -27,7 +27,7 @@ const RUNNABLE = ['received', 'failed', 'dead', 'leased'] as const satisfies rea
 
 export function runCommand(): Command {
   const command = addSelection(
-    new Command('run').description('run events now: make them due and send them to an endpoint'),
+    new Command('run').description('run events now by making them due and sending them to an endpoint'),
     RUNNABLE,
   )
     .requiredOption('--to <url>', 'endpoint that runs the events', parseEndpoint)
@@ -49,21 +49,21 @@ async function run(context: CommandContext<RunFlags>) {
 /**
  * How an event ended.
  *
- * - `done`: a handler ran.
+ * - `done`: a handler completed.
  *
- * - `queued`: the endpoint only accepted the event for later, so the response does not show its effect.
+ * - `queued`: the endpoint accepted the event to run it later, so the response does not show whether it takes effect.
  *
- * - `waits`: the event waits for another event with its ordering key.
+ * - `waits`: the event waits until another event with the same ordering key has finished.
  *
- * - `runs`: the app claimed the event first, or its handler has not finished yet.
+ * - `runs`: the app had already claimed the event, or the handler has not finished yet.
  *
- * - `elsewhere`: the endpoint has a different inbox, so the app of this inbox ran no handler.
+ * - `elsewhere`: the endpoint uses a different inbox, so the app that uses this inbox ran no handler.
  *
  * - `refused`: no handler completed.
  */
 type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
-/** What each ending means, and how to fix it. */
+/** The note for each way in which an event can end, with the fix. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ['refused', 'No handler succeeded, so these events are still dead or failed, as before'],
   [
@@ -72,7 +72,7 @@ const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ],
   [
     'elsewhere',
-    "Unchanged: the endpoint returned a 2xx, but this inbox did not change, so no handler of the inbox's app ran. Pass the URL of that app's receiver to --to",
+    "Unchanged: the endpoint returned a 2xx, but this inbox did not change, so the app that uses this inbox ran no handler. Pass the URL of that app's receiver to --to",
   ],
   ['runs', 'Still running in the app. Check later with `stablehooks inbox show`'],
   [
@@ -99,7 +99,7 @@ async function sendAll(
   let isInboxLost = false;
   for (const id of ids) {
     const last = rows.at(-1);
-    // Later events would run in the wrong app, or fail in the same way.
+    // Later events would run in the same wrong app or fail in the same way.
     if (signal.aborted || isInboxLost || last?.end === 'elsewhere' || (last && isWrongTarget(last.answer)))
       break;
     let reached: keyof typeof LEFT = 'selected';
@@ -118,7 +118,7 @@ async function sendAll(
     } catch (error) {
       failed += 1;
       printer.note(`${toPlain(id)} ${LEFT[reached]}: ${toFailure(error).message}`);
-      // The inbox may fail for this event only.
+      // The inbox counts as lost only if it fails a second time, because the first failure can concern this event only.
       isInboxLost = await inbox.find(id).then(
         () => false,
         () => true,
@@ -141,7 +141,7 @@ async function sendAll(
   return rows.length === ids.length && rows.every(({ end }) => end === 'done') ? EXIT.good : EXIT.failed;
 }
 
-/** The state of an event for which the inbox failed, by the step that failed. */
+/** What happened to an event if the inbox failed, by the last step that succeeded. */
 const LEFT = {
   selected: 'was neither requeued nor sent',
   requeued: "is due but was not sent, so the app's redrive() or poller will run it",
@@ -149,8 +149,8 @@ const LEFT = {
 } as const;
 
 /**
- * Makes an event due. Returns `undefined`, with a note, if another process changed the event, because it could then run
- * twice.
+ * Makes an event due. If another process changed the event, the event could run twice, so this function prints a note
+ * and returns `undefined`.
  */
 async function takeOrNote(
   id: string,
@@ -177,18 +177,19 @@ async function takeOrNote(
 }
 
 /**
- * Records the response to an event, unless the endpoint recorded it in this inbox. A dead event that no handler ran
- * becomes dead again. An event that is queued, or waits for another event with its ordering key, stays received so that
- * it can be claimed.
+ * Records the response to an event, unless the endpoint has recorded it in this inbox itself. A dead event becomes dead
+ * again if no handler ran. An event stays received if it is queued or waits for another event with the same ordering
+ * key, so that it can be claimed later.
  *
- * In the inbox of an app, a 2xx without a change of the inbox is not an effect: a page at a wrong path, or another app,
- * responded. Only in an inbox of `catch-up` and `listen` does the response alone count.
+ * In the inbox of an app, a 2xx that leaves the inbox unchanged does not count as an effect, because a page at a wrong
+ * path or another app may have responded. The response alone counts only in an inbox that `catch-up` or `listen`
+ * created.
  */
 async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
   const { event } = record;
   const state = (await inbox.find(event.id))?.state;
   if (state === 'done') return 'done';
-  // The app claimed the event before it was sent, or its handler has not ended.
+  // The app claimed the event before this command sent it, or the handler has not finished yet.
   if (state === 'leased') return 'runs';
   if (isQueued(answer)) return 'queued';
   const isRunByApp = state !== 'received';
@@ -199,7 +200,8 @@ async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: Ope
   let claim = await inbox.claim(event, how);
   if (claim.state === 'waiting') {
     if (!isDone) return isBusy(answer) || !isRunByApp ? 'waits' : 'refused';
-    // It took effect, and must not do so again. No handler runs under this lease, so it needs no key.
+    // The event took effect, and must not take effect again. No handler runs under this lease, so the claim needs no
+    // key.
     claim = await inbox.claim(event, { ...how, key: undefined });
   }
   const end = isDone ? 'done' : isAccepted ? 'elsewhere' : 'refused';

@@ -74,7 +74,7 @@ async function list({ flags, printer }: CommandContext<FilterFlags & { readonly 
     const records: InboxRecord[] = [];
     let matching = 0;
     let unread = 0;
-    // All pages are read before the command reports that no event matches.
+    // The command reads every page before it reports that no event matches.
     for await (const record of findEvents(inbox, filter, { order: 'newest', onUnread: () => unread++ })) {
       matching += 1;
       if (matching <= limit) records.push(record);
@@ -157,7 +157,7 @@ interface ShowFlags extends InboxFlags {
 function showCommand(): Command {
   const command = addInboxFlags(
     new Command('show')
-      .description('print the record of one event, with its last 10 attempts')
+      .description('print the record of one event and its last 10 attempts')
       .argument('<id>', 'id of the event'),
   ).option('--body', 'print only the stored text of the event, byte for byte as it was signed or listed');
   return addInboxAction(command, show, ['stablehooks inbox show evt_01 --inbox events.db']);
@@ -175,7 +175,7 @@ async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: Comma
   const steps = (await inbox.steps(id)).map(({ at, result, ...step }) => ({
     ...step,
     at: toTime(at),
-    // A result may be 64 kB long, so only programs read it.
+    // A result can be 64 kB long, so only the JSON output contains it.
     ...(printer.json ? { result } : { hasResult: result !== null }),
   }));
   const json = toJson(record, steps.length > 0 ? { steps } : {});
@@ -183,13 +183,13 @@ async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: Comma
   return EXIT.good;
 }
 
-/** The record as JSON, with the stored text of its event. */
+/** Returns the record as JSON, with the stored text of its event. */
 function toJson({ event, ...record }: InboxRecord, more: object = {}): string {
   const rest = JSON.stringify({ ...withTimes(record), ...more });
   return `${rest.slice(0, -1)},"event":${event === null ? 'null' : encodeEvent(event)}}`;
 }
 
-/** The record with its times as ISO 8601 strings. */
+/** Returns the record with its times as ISO 8601 strings. */
 function withTimes(record: Omit<InboxRecord, 'event'>): object {
   const { receivedAt, updatedAt, dueAt, history } = record;
   return {
@@ -218,7 +218,7 @@ interface PruneFlags extends InboxFlags {
 function pruneCommand(): Command {
   const command = addInboxFlags(
     new Command('prune').description(
-      'delete the JSON of done events; their ids are kept, so a redelivery is still a duplicate',
+      'delete the JSON of done events but keep their ids, so that redeliveries are recognised as duplicates',
     ),
   )
     .requiredOption(
@@ -263,7 +263,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>) {
   });
 }
 
-/** Counts the done events that `prune` would prune, by this machine's clock. */
+/** Counts the done events that `prune` would prune, according to this machine's clock. */
 async function countPrunable(
   inbox: InboxOperations,
   { olderThanMs, signal }: { readonly olderThanMs: number; readonly signal: AbortSignal },
@@ -272,7 +272,7 @@ async function countPrunable(
   let count = 0;
   for await (const { event, receivedAt, updatedAt } of findEvents(inbox, { state: 'done' })) {
     signal.throwIfAborted();
-    // Oldest receipt first, and an event is done after its receipt.
+    // The events that were received first come first, and no event is done before it is received.
     if (receivedAt > until) break;
     if (event !== null && updatedAt <= until) count += 1;
   }

@@ -10,7 +10,7 @@ import { addAction, type CommandContext } from '../io/settings.js';
 import { toShellWord } from '../shell-word.js';
 
 interface Program {
-  /** Its folder in `examples` of the repository. */
+  /** The name of the program's folder in `examples`. */
   readonly name: string;
   readonly framework: string;
   readonly database: string;
@@ -26,13 +26,13 @@ const PROGRAMS: readonly Program[] = [
   { name: 'lambda-postgres', framework: 'lambda', database: 'postgres' },
 ];
 
-/** Programs for one task, chosen by name only. */
+/** The programs for specific tasks. These programs can be chosen only by name. */
 const TASKS = ['payout', 'rotation', 'reconcile-nightly'];
 
 const FRAMEWORKS = [...new Set(PROGRAMS.map(({ framework }) => framework))];
 const DATABASES = [...new Set(PROGRAMS.map(({ database }) => database))];
 
-/** Files that npm leaves out of packages. */
+/** The content of `.gitignore`, which is written here because npm leaves such files out of packages. */
 const GITIGNORE =
   'node_modules\n.env\n*.db*\ndist\ngenerated\n.next\n.wrangler\nworker-configuration.d.ts\nnext-env.d.ts\n';
 
@@ -65,7 +65,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
   const added = ['.env', '.gitignore'];
   await refuseFilesInTheWay(folder, [...files, ...added]);
   await cp(source, folder, { recursive: true, errorOnExist: true, force: false });
-  // It contains the sandbox's values.
+  // `.env.example` contains the values that the sandbox uses.
   await cp(join(source, '.env.example'), join(folder, '.env'), { errorOnExist: true, force: false });
   await writeFile(join(folder, '.gitignore'), GITIGNORE, { flag: 'wx' });
 
@@ -87,7 +87,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
   return EXIT.good;
 }
 
-/** The program that the flags select. Asks for missing choices. */
+/** Returns the program that the flags select. Asks the user for missing choices. */
 async function choose({ framework, database }: InitFlags, signal: AbortSignal): Promise<string> {
   const chosen = framework ?? (await ask('Framework', FRAMEWORKS, signal));
   const fitting = PROGRAMS.filter((program) => program.framework === chosen);
@@ -122,7 +122,7 @@ async function ask(what: string, choices: readonly string[], signal: AbortSignal
   throw usageError(`Nothing was chosen. Pass --${what.toLowerCase()}: ${choices.join(', ')}.`);
 }
 
-/** @throws {CommandError} exit 2, before anything is written. */
+/** @throws {CommandError} exit 2 if the folder cannot be read or already contains one of the files. */
 async function refuseFilesInTheWay(folder: string, files: readonly string[]): Promise<void> {
   const names = new Set(files.map((file) => file.split(/[\\/]/)[0]));
   const present = await readdir(folder).catch((error: NodeJS.ErrnoException) => {

@@ -17,12 +17,12 @@ interface InspectFlags extends InboxFlags {
 export function inspectCommand(): Command {
   const command = addInboxFlags(new Command('inspect'))
     .option('--port <number>', 'local port to listen on; 0 picks any free port', parseWhole, 0)
-    .option('--read-only', 'disable the actions on the page: requeue, discard, acknowledge a gap');
+    .option('--read-only', 'disable the actions on the page: requeue, discard and acknowledge a gap');
   return addAction(command, inspect, ['stablehooks inspect --inbox events.db']);
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>) {
-  // Fails at the start if the inbox is unusable.
+  // If the inbox is unusable, the command fails here, before it serves the page.
   await withInbox(flags, async (opened) => opened.readNote(POLL_NOTE));
   await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
@@ -45,15 +45,15 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
   }
 }
 
-/** An inbox that is opened again at the next call after a failure, or when its file was replaced. */
+/** Returns an inbox that is opened again at the next call if a call failed or if its file was replaced. */
 function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
-  /** Closes the failed inbox once for all calls that fail together, and never an inbox that was opened since. */
+  /** Closes the failed inbox only once, even if several calls fail together. Never closes an inbox that was opened since. */
   async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
     if (failed === undefined || opened !== failed) return;
     opened = undefined;
-    // Closing a failed inbox may fail as well.
+    // Closing a failed inbox can fail as well.
     await failed.then((inbox) => inbox.close()).catch(() => undefined);
   }
 

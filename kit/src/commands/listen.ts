@@ -44,7 +44,7 @@ import {
 } from '../io/settings.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
-/** How long no other process can poll after this process was killed during a poll, in ms. */
+/** If this process is killed during a poll, no other process can poll for this long, in ms. */
 const POLL_LEASE_MS = 10_000;
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
@@ -67,7 +67,7 @@ export function listenCommand(): Command {
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'start date for a new inbox: ignore events created before this time (default: now)',
+      'ignore events created before this start date, which applies only to a new inbox (default: now)',
       parseMoment,
     )
     .option('--interval <duration>', 'time between polls', parseWait, 2_000)
@@ -127,7 +127,7 @@ async function forward(
   { flags, settings, printer, signal }: CommandContext<ListenFlags>,
   { url, client, inbox, pollOptions, inspection }: Listening,
 ): Promise<ExitCode> {
-  // A used inbox keeps its own start date.
+  // An inbox that has been used before keeps its own start date.
   const since = toDate(flags.since ?? { agoMs: 0 }, Date.now());
   const { since: stored } = await readPollState(inbox);
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
@@ -171,7 +171,7 @@ async function forward(
         `Another process is polling with this inbox, so this command stops. If that process was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
       );
     }
-    // A failure of the first poll means a wrong setting. Later failures may be temporary.
+    // A failure of the first poll means a wrong setting. Later failures can be temporary.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
     else service.lost(`${serviceError.message} Retrying every ${formatDuration(flags.interval)}.`);
@@ -193,7 +193,7 @@ async function forward(
 
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);
 
-/** Prints one line when an endpoint or the service stops responding, and one line when it responds again. */
+/** Prints a line when an endpoint or the service stops responding, and another line when the responses resume. */
 function createOutage(printer: Printer, name: string) {
   let lost = false;
   return {
@@ -212,7 +212,7 @@ function createOutage(printer: Printer, name: string) {
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
-  /** The ids of events for which a response without a handler was already printed. */
+  /** The ids of the events for which this command has already printed that no handler ran. */
   const unhandled = new Set<string>();
   const adviseOnce = (topic: string, advise: () => void) => {
     if (!advised.has(topic)) advise();
@@ -249,7 +249,8 @@ function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
 }
 
 /**
- * Prints an attempt on one line. Includes its number and the time of the next attempt if it failed or is not the first.
+ * Prints an attempt on one line. The line of a failed attempt or of a retry includes the number of the attempt. The
+ * time until the next attempt follows if there will be one.
  */
 function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: ForwardingAttempt): void {
   const { event, answer } = delivery;

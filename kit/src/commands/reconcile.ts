@@ -61,12 +61,12 @@ export function reconcileCommand(): Command {
   )
     .requiredOption(
       '--since <time>',
-      'compare events created since this time: a time, a date in UTC or an age, such as 7d',
+      'compare events created at or after this time; pass a time, a date in UTC or an age such as 7d',
       parseMoment,
     )
     .option(
       '--until <time>',
-      'compare events created before this time (default: --lag ago, or the time in --copied-at if earlier)',
+      'compare events created before this time (default: now minus --lag, or --copied-at if that is earlier)',
       parseMoment,
     )
     .option(
@@ -77,15 +77,19 @@ export function reconcileCommand(): Command {
     .option('--id-column <name>', 'column with the event id', 'event_id')
     .option(
       '--time-column <name>',
-      'column with the created_at of the event, with a UTC offset; excludes entries outside the span',
+      "column with the event's created_at, including a UTC offset; entries outside the span are left out",
     )
     .option('--amount-column <name>', 'column with a decimal amount to compare with the event')
-    .option('--amount-field <path>', 'path of the amount in the event (default: payload.amount)')
+    .option('--amount-field <path>', 'path to the amount in the event (default: payload.amount)')
     .option(
       '--currency-field <path>',
-      'path of the currency in the event, for --daily (default: payload.currency)',
+      'path to the currency in the event, for --daily (default: payload.currency)',
     )
-    .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
+    .option(
+      '--compare <column=path>',
+      'column to compare as text with the value at a path in the event; can be repeated',
+      collect,
+    )
     .option(
       '--ledger-types <types>',
       'event types that your ledger records, comma-separated (default: all five)',
@@ -94,7 +98,7 @@ export function reconcileCommand(): Command {
     .option('--delimiter <character>', 'column separator', parseDelimiter, ',')
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
-    .option('--dry-run', 'change nothing; do not record unseen events in the inbox');
+    .option('--dry-run', 'only compare; do not record in the inbox the events that are missing from it');
   addServiceFlags(addPollFlags(command));
   return addAction(command, run, [
     'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',
@@ -183,9 +187,9 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
 interface Entry {
   readonly id: string;
   readonly createdAt: string | undefined;
-  /** Normalised. */
+  /** The amount in its normalised form. */
   readonly amount: string | undefined;
-  /** The values of the columns of `--compare`, by column. */
+  /** The values in the columns that `--compare` names, by column. */
   readonly texts: ReadonlyMap<string, string>;
 }
 
@@ -222,7 +226,7 @@ function readEntry({ line, values }: LedgerRow, flags: ReconcileFlags, columns: 
   return { id, createdAt, amount, texts };
 }
 
-/** A column and a path in the event. Their texts must be equal. */
+/** A column of the ledger and a path in the event. The texts in both places must be equal. */
 interface Pair {
   readonly column: string;
   readonly path: string;
@@ -257,7 +261,7 @@ function compareEntry(
   return differences;
 }
 
-/** Returns a string unchanged and any other value as JSON; `undefined` without a value. */
+/** Returns the value at the path: a string unchanged, any other value as JSON, or `undefined` if there is no value. */
 function textAt(event: UnknownEvent, path: string): string | undefined {
   const value = valueAt(event, path);
   if (value === undefined || value === null) return undefined;
@@ -296,7 +300,7 @@ function createProgress(printer: Printer, file: LedgerFile) {
   };
 }
 
-/** How many findings of each kind are printed as text. */
+/** The maximum number of findings of each kind that are printed as text. */
 const MAX_SHOWN = 20;
 
 const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];
@@ -371,7 +375,7 @@ function toText(
   }
 }
 
-/** If the span has no event, or no entry to compare, everything agrees, which proves nothing. */
+/** Whether the span has no event, or no entry to compare. Everything agrees in that case, but this proves nothing. */
 function isEmptyComparison({ agree, totals }: ReconcileResult, comparesValues: boolean): boolean {
   const isNothingKnown = totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
   return agree && (isNothingKnown || (comparesValues && totals.compared === 0));

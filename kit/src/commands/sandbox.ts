@@ -50,7 +50,7 @@ interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
 
 type ChanceFlags = Readonly<Partial<Record<keyof FaultsInput, string>>>;
 
-/** The probabilities of FaultsInput. Each is a flag. */
+/** The faults that occur with a probability. Each of them has a flag. */
 const CHANCES = {
   deliveries: {
     drop: 'an attempt never arrives',
@@ -66,7 +66,7 @@ const CHANCES = {
     apiTooManyRequests: 'a request gets a 429',
     apiServerError: 'a request gets a 500',
     apiSlow: 'a request gets a late response',
-    apiMalformed: 'a request gets only half of the JSON',
+    apiMalformed: 'a response contains only half of the JSON',
     apiReset: 'a request takes effect, but the connection is reset before the response',
   },
   list: {
@@ -93,7 +93,7 @@ export function sandboxCommand(): Command {
       'file with the token that requests must send (environment: STABLEHOOKS_TOKEN)',
     )
     .option('--secret-file <file>', 'file with the secret to sign with (environment: STABLEHOOKS_SECRET)')
-    .option('--seed <number>', 'repeat the ids and faults of an earlier run with this seed', parseWhole);
+    .option('--seed <number>', 'repeat the ids and faults of an earlier run that used this seed', parseWhole);
   command
     .optionsGroup('Deliveries:')
     .addOption(
@@ -116,7 +116,7 @@ export function sandboxCommand(): Command {
     )
     .option(
       '--retry-base <duration>',
-      'delay before the first retry; it doubles with each retry',
+      'delay before the first retry; each further retry doubles the delay',
       parseWait,
       DEFAULTS.retryBaseMs,
     );
@@ -154,7 +154,7 @@ export function sandboxCommand(): Command {
     .option('--list-filter-after-cap', 'filter by type only after the list is truncated to its limit')
     .option(
       '--list-lag <duration>',
-      'how long after its creation an event first appears in the list',
+      'how long it takes until a new event appears in the list',
       parseDuration,
     );
   return addAction(command.optionsGroup('Options:'), runSandbox, [
@@ -186,7 +186,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
     initialBalance: flags.balance,
     endpoints: to.map((url) => ({ url: parseEndpoint(url), encoding, signatureHeader: header })),
   });
-  // The inspector is for this machine only, which reaches no other address.
+  // The inspector accepts only this machine, so the sandbox must listen where 127.0.0.1 reaches it.
   const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
   const inspector = isReached ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
@@ -214,7 +214,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
-        // Only generated values are printed, not values that the user set.
+        // Only generated values are printed. Values that the user set are not.
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },
@@ -242,7 +242,7 @@ function greet(printer: Printer, greeting: Greeting): void {
   const { url, inspector, endpoints, seed, settings } = greeting;
   const text = [
     `The service is running at ${url}`,
-    // On its own line, which the URL nearly fills.
+    // The URL nearly fills a line, so it gets a line of its own.
     ...(inspector === undefined
       ? ['The inspector is off: it needs a --host that this machine can reach as 127.0.0.1.']
       : ['The inspector shows every delivery and why it failed:', inspector]),
@@ -269,16 +269,16 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
   };
 }
 
-/** @param namesEndpoint - whether a row must name its endpoint, because there are several. */
+/** @param namesEndpoint - whether each row must name its endpoint, because there are several endpoints. */
 function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
-  // The entry of the attempt says the same.
+  // The entry for the attempt already says this.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
   const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
   printer.print({ text: { whole: text }, data: entry });
 }
 
-/** The entry without the queries of endpoint URLs, which may contain tokens. */
+/** Returns the entry without the queries of endpoint URLs, because a query can contain a token. */
 function withoutQueries(entry: FeedEntry): FeedEntry {
   const hide = <Named extends { readonly url: string }>(named: Named) => ({
     ...named,
@@ -301,7 +301,7 @@ function toWords({ kind, data }: FeedEntry, namesEndpoint: boolean): readonly st
   return [kind, ...words];
 }
 
-/** The printed fields of an entry: the first of these groups that the entry has. */
+/** Groups of fields. For each entry, the first group that the entry has is printed. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(

@@ -15,8 +15,11 @@ interface StatusFlags extends InboxFlags {
 
 export function statusCommand(): Command {
   const command = addInboxFlags(new Command('status'))
-    .option('--require-poll', 'report unhealthy unless a poller has proven that no event is missing')
-    .option('--require-push', 'report unhealthy unless events have arrived by push')
+    .option(
+      '--require-poll',
+      'report the inbox as unhealthy unless a poller has proven that no event is missing',
+    )
+    .option('--require-push', 'report the inbox as unhealthy unless events have arrived by push')
     .option(
       '--watch [interval]',
       'check again at this interval (5s if omitted), and print each change',

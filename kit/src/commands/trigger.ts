@@ -70,7 +70,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times * sender.rowsPerEvent;
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
-  /** The outcomes of the second copies. */
+  /** The outcomes that the endpoint returned for the second copies. */
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
@@ -86,7 +86,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
     }
-    // With a sandbox, that means all of its endpoints.
+    // A sandbox delivers each event to all of its endpoints. The place is wrong only if all of them respond this way.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     isWrong = rows.length === first.length && first.every(isWrongTarget);
   }
@@ -97,7 +97,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
         await fireOnce(event, time === 0 ? 'first' : 'repeated');
     }
   } catch (error) {
-    // The events sent before Ctrl-C are summarised.
+    // The summary below covers the events that were sent before Ctrl-C.
     if (!isInterruption(error)) throw error;
   }
   const answers = rows.map(({ answer }) => answer);
@@ -106,7 +106,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
-    printer.note('The sandbox opens this connection, from its own environment and network.');
+    printer.note('The sandbox opens this connection, and it uses its own environment and network.');
   }
   if (isWrong && rows.length < total)
     printer.note('Stopped: the first response shows that the URL or the secret is wrong.');
@@ -117,7 +117,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note(
       isOnce
         ? 'The second copy was a duplicate: the handler ran once.'
-        : 'Not shown that the handler ran only once: the response to a second copy was not `duplicate`. Run `stablehooks doctor URL` to find out more.',
+        : 'This does not show that the handler ran only once, because the response to a second copy was not `duplicate`. Run `stablehooks doctor URL` to find out more.',
     );
   }
   if (signal.aborted) return interruptedExit();
@@ -127,12 +127,12 @@ async function trigger(context: CommandContext<TriggerFlags>) {
 
 type Json = Record<string, unknown>;
 
-/** Creates events from the example of the type and from the flags. Each event has its own id unless `id` is set. */
+/** Creates events from the example for the type and from the flags. Each event has its own id unless `--set` sets the id. */
 async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
 ): Promise<() => UnknownEvent> {
-  // Loaded lazily, because it costs more than `--help`.
+  // Loaded only here, because loading this module takes longer than printing `--help`.
   const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
@@ -144,7 +144,7 @@ async function readDraft(
     for (const assign of assignments) assign(event);
     return event as unknown as UnknownEvent;
   };
-  // Finds an assignment that does not fit the payload before anything is sent.
+  // If an assignment does not fit the payload, this call throws before anything is sent.
   draft();
   return draft;
 }
@@ -194,7 +194,7 @@ function parseJson(value: string, path: string): unknown {
 }
 
 interface EventSender {
-  /** How many rows one call of `fire` returns: one per endpoint. */
+  /** How many rows one call of `fire` returns. There is one row per endpoint. */
   readonly rowsPerEvent: number;
   /** Sends one event and waits for the responses. In the sandbox, the event gets a different id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
@@ -240,7 +240,7 @@ async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): Promise<EventSender> {
-  // Loaded lazily, because a delivery from here does not need it.
+  // Loaded only here, because an event that is sent directly does not need the sandbox client.
   const { connectSandbox } = await import('../io/sandbox-client.js');
   const sandbox = await connectSandbox(settings, options);
   const { endpoints } = sandbox;

@@ -18,7 +18,7 @@ export function verifyCommand(): Command {
       'file with the body of another delivery that the signature may belong to; can be repeated',
       collect,
     );
-  // --signature is the value of the header, so its name has no effect.
+  // `--signature` contains only the value of the header, so the name of the header has no effect.
   addSecretFlags(command, { header: false });
   return addAction(command, verify, ['stablehooks verify --body body.json --signature 5d41…']);
 }
@@ -40,7 +40,7 @@ async function verify({ flags, settings, printer, signal }: CommandContext<Verif
   let progress: Progress | undefined;
   const explanation = await explainSignature(question, (tried, total) => {
     signal.throwIfAborted();
-    // A small body is explained before a progress bar could be read.
+    // A small body is explained before anyone could read a progress bar.
     if (body.length < MIN_PROGRESS_BYTES) return;
     progress ??= printer.progress('verify', total);
     progress.show(tried);

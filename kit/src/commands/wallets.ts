@@ -73,7 +73,7 @@ async function limits({ args, flags, settings, printer }: CommandContext<LimitFl
   return printWallet(printer, wallet, { id, ...input });
 }
 
-/** The service does not specify that an omitted limit stays unchanged, so both limits are always sent. */
+/** Reads both limits, because the service does not specify whether an omitted limit stays unchanged. */
 function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   if (perTx === undefined && daily === undefined) return undefined;
   if (perTx !== undefined && daily !== undefined) return { perTx, daily };

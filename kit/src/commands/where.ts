@@ -1,4 +1,4 @@
-/** The history of one movement: its events in order, and what polls prove about later events. */
+/** Prints the history of one movement: its events in order, and whether polls prove that no later event is missing. */
 import { Command } from 'commander';
 import { createdAtMs, encodeEvent } from 'stablehooks';
 import { findMovement } from '../explain/movement.js';

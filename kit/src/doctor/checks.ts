@@ -22,12 +22,13 @@ import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBo
  *
  * - `fail`: the responses show that the endpoint is wrong. `fix` says what to change.
  *
- * - `not shown`: the responses show neither, or the check did not run. `fix` says how to show it.
+ * - `not shown`: the responses do not show whether the endpoint is correct, or the check did not run. `fix` says how to
+ *   make the check conclusive.
  */
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
   readonly got: string;
-  /** The time of the slowest response, in ms; `undefined` if the check did not run. */
+  /** The time that the slowest response took, in ms. `undefined` if the check did not run. */
   readonly elapsedMs?: number | undefined;
   readonly fix?: string | undefined;
 }
@@ -35,7 +36,7 @@ export interface CheckResult {
 export interface Check {
   readonly name: string;
   readonly expected: string;
-  /** Whether the check shows something only if handlers run. @default false */
+  /** Whether the check is conclusive only if handlers run. @default false */
   readonly runsHandlers?: true;
   readonly run: (endpoint: TestedEndpoint) => Promise<CheckResult>;
 }
@@ -76,7 +77,7 @@ const OLD_MS = 604_800_000;
 export const UNKNOWN_FIELDS =
   'The endpoint refuses events with unknown fields. Ignore unknown fields, because the service may add fields at any time.';
 
-/** A check with deliveries of one event that must be refused because of their signature. */
+/** Creates a check that delivers one event with wrong signatures. The endpoint must refuse all of these deliveries. */
 function forgery(
   name: string,
   send: (endpoint: TestedEndpoint, event: TestEvent) => Promise<readonly TestedAnswer[]>,
@@ -92,7 +93,7 @@ function forgery(
   };
 }
 
-/** Checks of requests that must be refused. They need a genuine delivery that was not refused. */
+/** Checks with requests that the endpoint must refuse. They are conclusive only if a genuine delivery was not refused. */
 export const REFUSAL_CHECKS: readonly Check[] = [
   forgery('unsigned', async ({ send }, event) => [await send(toBody(event), { unsigned: true })]),
   forgery(
@@ -125,7 +126,7 @@ export const REFUSAL_CHECKS: readonly Check[] = [
   },
 ];
 
-/** A check with a delivery that must be accepted, although it differs in one way from a usual one. */
+/** Creates a check with a delivery that is unusual in one way. The endpoint must accept this delivery. */
 function delivery(
   name: string,
   send: (endpoint: TestedEndpoint) => Promise<TestedAnswer>,
@@ -138,7 +139,7 @@ function delivery(
   };
 }
 
-/** Checks that need an endpoint that accepts genuine deliveries. */
+/** Checks that run only if the endpoint accepts genuine deliveries. */
 export const DELIVERY_CHECKS: readonly Check[] = [
   { name: 'oversized', expected: '413', run: checkOversized },
   delivery(
@@ -150,7 +151,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     'non-ASCII',
     ({ send, event }) => {
       const body = JSON.stringify(event('non-ascii', { payload: { note: 'Zoë 日本 🪙' } }));
-      // Escapes and number formats that parsing and serializing again would change.
+      // These escapes and number formats would change if the body were parsed and serialized again.
       const exotic = '"test":true,"path":"a\\/b","letter":"\\u00e9","rate":10.50';
       return send(encode(body.replace('"test":true', exotic)));
     },
@@ -159,7 +160,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   {
     name: 'unknown type',
     expected: '2xx',
-    // Otherwise all test events have a type that no release knows.
+    // If no handlers run, all test events have a type that no release knows, so there is nothing to check.
     runsHandlers: true,
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: TEST_TYPE });
@@ -219,7 +220,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   { name: 'failing handler', expected: '5xx / done', runsHandlers: true, run: checkFailure },
 ];
 
-/** The last check, because it looks at all responses. */
+/** This check must come last, because it looks at all responses. */
 export const LEAK_CHECK: Check = {
   name: 'no secrets',
   expected: 'no secret',
@@ -249,7 +250,7 @@ function toResult(
   return { verdict, got: describeAll(answers), elapsedMs, fix };
 }
 
-/** `200 handled, 7 × 503 ERR_EVENT_BUSY`. */
+/** Describes several responses, such as `200 handled, 7 × 503 ERR_EVENT_BUSY`. */
 function describeAll(answers: readonly EndpointAnswer[]): string {
   const kinds = countAlike(answers.map(describeAnswer));
   return kinds.map(([words, count]) => (count === 1 ? words : `${count} × ${words}`)).join(', ');
@@ -267,7 +268,7 @@ const HANDLER_GAVE_UP =
 const NOT_NEW =
   'The endpoint returns `duplicate` for an event that it has never handled. Compare the whole id, and record an event only after you verify it.';
 
-/** The statuses of limits, proxies and outages: they do not depend on the event. */
+/** Statuses that limits, proxies and outages cause. These statuses do not depend on the event. */
 const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export function quoteReply({ words }: TestedAnswer): string {
@@ -275,7 +276,8 @@ export function quoteReply({ words }: TestedAnswer): string {
 }
 
 /**
- * The reason for a refusal that does not depend on the event: a limit, an outage, or a login in front of the endpoint.
+ * Explains a refusal that does not depend on the event. The cause is a limit, an outage, or a login in front of the
+ * endpoint.
  */
 export function explainStatus(answer: TestedAnswer): string | undefined {
   const status = statusOf(answer);
@@ -291,18 +293,21 @@ export function explainStatus(answer: TestedAnswer): string | undefined {
   return undefined;
 }
 
-/** A check shows nothing if the response does not depend on the event. */
+/** Returns an inconclusive result if the response does not depend on the event. */
 function busyResult(answer: TestedAnswer): CheckResult | undefined {
   const why = isDelivered(answer) ? undefined : explainStatus(answer);
   return why === undefined ? undefined : toResult('not shown', [answer], why);
 }
 
-/** A wrong response, which `fix` prevents unless the response has a different reason. */
+/** Returns the result for a wrong response. `fix` is the advice, unless the response does not depend on the event. */
 function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): CheckResult {
   return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
 }
 
-/** A genuine delivery of a new event must get a 2xx, after a handler ran if the type has one. */
+/**
+ * Judges a genuine delivery of a new event. It must get a 2xx, and if the type has a handler, only after the handler
+ * has run.
+ */
 export function judgeDelivery(
   { runsHandlers }: Pick<TestedEndpoint, 'runsHandlers'>,
   answer: TestedAnswer,
@@ -325,7 +330,7 @@ export function judgeDelivery(
   return toResult('not shown', [answer], how);
 }
 
-/** Forged deliveries of one event must be refused, and must have no effect, as far as `--effects` counts. */
+/** Judges forged deliveries of one event. The endpoint must refuse all of them, and `--effects` must not count an effect. */
 function judgeForgery(
   endpoint: TestedEndpoint,
   id: string,
@@ -343,16 +348,16 @@ interface Refusal {
   readonly id: string;
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
-  /** The fix for an effect despite a response other than a 2xx. A 2xx has its own fix. */
+  /** The fix if the event took effect although the response was not a 2xx. For a 2xx, the result already contains a fix. */
   readonly fix: string;
 }
 
-/** The result, and a failure if the delivery had an effect, as far as `--effects` counts. */
+/** Returns the result, or a failure if `--effects` counts an effect of the delivery. */
 export async function expectNoEffect(
   endpoint: TestedEndpoint,
   { id, answer, result, fix }: Refusal,
 ): Promise<CheckResult> {
-  // Nothing is listening any more, so effects may not be counted either.
+  // Nothing is listening any more, so it may be impossible to count the effects.
   if (stoppedFix(answer) !== undefined) return result;
   const effects = await countUnwanted(endpoint, id);
   if (effects === undefined) return result;
@@ -361,7 +366,10 @@ export async function expectNoEffect(
   return withEffects({ ...result, verdict: 'fail', fix: isKnown ? result.fix : fix }, effects);
 }
 
-/** A forged delivery must get a 401 or 403. A 2xx accepts it, and a 5xx asks for a retry. */
+/**
+ * Judges the response to a forged delivery. It must be a 401 or 403, because a 2xx accepts the delivery and a 5xx asks
+ * for a retry.
+ */
 function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
   if (isDelivered(answer)) return toResult('fail', [answer], accepted);
   if (isSignatureRefused(answer)) return busyResult(answer) ?? toResult('pass', [answer]);
@@ -374,7 +382,7 @@ function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
-/** Sends a body over the limit and then a small body, to show that the size was the reason. */
+/** Sends a body that is too large, and then a small body to show that the size was the reason for the refusal. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
   const event = endpoint.event('oversized', { payload: { filler } });
@@ -388,7 +396,7 @@ async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
 }
 
 function judgeOversized(endpoint: TestedEndpoint, large: EndpointAnswer): CheckResult {
-  // Some servers close the connection.
+  // Some servers close the connection instead of responding.
   const closed = large.kind === 'unreachable' && CLOSED_CODES.has(large.reason);
   if (closed || statusOf(large) === 413) return toResult('pass', [large]);
   if (isClientError(large)) return toResult('not shown', [large], SIZE_NOT_NAMED);
@@ -425,7 +433,7 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   return judgeOnce(endpoint, { id: event.id, answers });
 }
 
-/** How long after its first delivery to deliver an event again, in ms. */
+/** The time between the first delivery of an event and its redelivery, in ms. */
 const REMEMBERED_MS = 2_500;
 
 const FORGETS_IDS =
@@ -454,14 +462,14 @@ async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
 async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('concurrent');
   const answers = await Promise.all(Array.from({ length: CONCURRENT }, () => endpoint.send(toBody(event))));
-  // A busy response is correct for all deliveries except one.
+  // Of these deliveries, all except one are allowed to get a busy response.
   const wrong = answers.find((answer) => !isDelivered(answer) && !BUSY.has(statusOf(answer)));
   if (wrong !== undefined || !answers.some(isDelivered)) {
     const fix = 'Return a 2xx for one of the deliveries, and a 2xx or a 503 with Retry-After for the others.';
     return toResult('fail', answers, fix);
   }
   const result = await judgeOnce(endpoint, { id: event.id, answers });
-  // If only one delivery reached the event, the effect of a second one is not shown.
+  // If only one delivery reached the handler, the check does not show what a second delivery would do.
   const empty = answers.filter((answer) => isInconclusive(answer) || isRefusedWithoutCode(answer));
   const [first] = empty;
   if (result.verdict !== 'pass' || first === undefined || empty.length < CONCURRENT - 1) return result;
@@ -486,7 +494,7 @@ async function judgeOnce(
   const outcomes = answers.filter(isDelivered).map(outcomeOf);
   const handled = outcomes.filter((outcome) => outcome === 'handled').length;
   if (handled > 1) {
-    // Ids are remembered, but not in all processes.
+    // The endpoint remembers ids, but not in all of its processes.
     const fix = outcomes.includes('duplicate') ? SEPARATE_INBOXES : HANDLED_TWICE;
     return toResult('fail', answers, fix);
   }
@@ -503,7 +511,7 @@ async function judgeOnce(
 const NOT_RUN_YET =
   'The event is queued, but nothing ran it within the time limit (--timeout). See the log of the worker.';
 
-/** A genuine delivery that got a 2xx must have taken effect, as far as `--effects` counts. */
+/** Judges whether a genuine delivery that got a 2xx took effect. Only `--effects` can show this. */
 export async function judgeEffect(
   endpoint: TestedEndpoint,
   { id, answer }: { readonly id: string; readonly answer: TestedAnswer },
@@ -522,17 +530,20 @@ function withEffects(result: CheckResult, effects: number): CheckResult {
   return { ...result, got: `${result.got}, ${countOf(effects, 'effect')}` };
 }
 
-/** Codes of a stablehooks receiver for a handler that ran and failed. */
+/** The codes with which a stablehooks receiver reports that a handler ran and failed. */
 const HANDLER_FAILED: ReadonlySet<string | undefined> = new Set([
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
   'ERR_HANDLER_PERMANENT',
 ]);
 
-/** Codes of a stablehooks receiver that has this event in its inbox, but not as done. */
+/** The codes with which a stablehooks receiver reports that the event is in its inbox, but not done. */
 const NOT_DONE: ReadonlySet<string | undefined> = new Set(['ERR_EVENT_BUSY', 'ERR_EVENT_NOT_DUE']);
 
-/** Whether the code of a stablehooks receiver shows neither a failed handler nor this event in its inbox. */
+/**
+ * Whether the response has the code of a stablehooks receiver, but does not show a failed handler or an event in the
+ * inbox.
+ */
 function isInconclusive(answer: EndpointAnswer): boolean {
   const code = codeOf(answer);
   return findingOf(code) !== undefined && !HANDLER_FAILED.has(code) && !NOT_DONE.has(code);
@@ -562,7 +573,7 @@ const COUNTS_AS_DONE =
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('failing-handler');
   const first = await endpoint.send(toBody(event));
-  // The handler failed, and the event is kept.
+  // The handler failed, and the endpoint keeps the event.
   if (outcomeOf(first) === 'dead') return toResult('pass', [first]);
   if (isDelivered(first)) return judgeAcknowledged(endpoint, event.id, first);
   if (statusOf(first) < 500) return toResult('fail', [first], stoppedFix(first) ?? ANSWER_5XX);
@@ -577,7 +588,7 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
       : toResult('fail', answers, COUNTS_AS_DONE);
   }
   if (statusOf(again) < 500) return toResult('fail', answers, stoppedFix(again) ?? ANSWER_5XX);
-  // It is not shown whether the event counts as done.
+  // The response does not show whether the event counts as done.
   if (isInconclusive(again)) return toResult('not shown', answers, explainCode(again));
   return toResult('pass', answers);
 }
@@ -585,7 +596,10 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
 /** Outcomes that are correct for the second delivery of a failed event. */
 const RIGHT_AFTER_FAILURE: ReadonlySet<string | undefined> = new Set(['dead', 'handled', 'queued']);
 
-/** The handler did not fail, so its effect must exist when the 2xx arrives, or later for a queued event. */
+/**
+ * Judges an event whose handler did not fail. Its effect must exist when the 2xx arrives, or later if the event is
+ * queued.
+ */
 async function judgeAcknowledged(
   endpoint: TestedEndpoint,
   id: string,
@@ -600,15 +614,18 @@ async function judgeAcknowledged(
     : toResult('not shown', [answer], LET_IT_FAIL);
 }
 
-/** How long a queue may take to run a refused delivery, or a second job for an event, in ms. */
+/** How long to wait for a queue that might run a refused delivery, or a second job for the same event, in ms. */
 const QUEUE_SETTLE_MS = 1_000;
 
-/** Counts the effects of an event that must have none, after a queue has had time to run it. */
+/** Counts the effects of an event that must not take effect. First waits, so that a queue has time to run the event. */
 function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | undefined> {
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }
 
-/** Counts the effects. Leaves time for queued work to run, and to run a second time. */
+/**
+ * Counts the effects. First waits, so that queued work has time to run and, if the endpoint is wrong, to run a second
+ * time.
+ */
 async function countEffects(
   endpoint: TestedEndpoint,
   { id, queued }: { readonly id: string; readonly queued: boolean },
@@ -619,7 +636,7 @@ async function countEffects(
   return endpoint.effects(id);
 }
 
-/** The count of the effects as soon as it is above 0, or 0 after the limit. */
+/** Returns the number of effects as soon as there is at least one effect, or 0 after the time limit. */
 async function awaitEffect(
   endpoint: TestedEndpoint,
   id: string,

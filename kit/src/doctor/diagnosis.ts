@@ -23,16 +23,19 @@ import {
   toBody,
 } from './endpoint.js';
 
-/** The result of a genuine delivery, and whether other checks can still show something. */
+/** The result of a genuine delivery, and whether other checks can be conclusive after it. */
 export interface GenuineResult extends CheckResult {
   readonly answer: TestedAnswer;
-  /** Whether the refusal of a forgery shows something. It does not if genuine deliveries are refused as well. */
+  /** Whether a refused forgery shows that the endpoint is correct. It does not if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/** Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one way. */
+/**
+ * Sends a genuine delivery. If the endpoint does not accept it, finds out why by sending deliveries that each differ in
+ * one way.
+ */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
@@ -48,25 +51,28 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   return { ...result, fix, answer, comparable: await isComparable(endpoint, answer) };
 }
 
-/** Whether other checks can show something: an endpoint that fails on genuine deliveries must still refuse forged ones. */
+/**
+ * Whether other checks can be conclusive. Even an endpoint that fails on genuine deliveries must refuse forged
+ * deliveries.
+ */
 async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Promise<boolean> {
   if (isDelivered(answer)) return true;
   if (statusOf(answer) < 500 || explainStatus(answer) !== undefined) return false;
   return isSignatureRefused(await endpoint.sendForged(toBody(endpoint.event('diagnosis'))));
 }
 
-/** The fix if the genuine delivery found no connection or lost it. */
+/** Returns the fix if the genuine delivery could not connect or lost its connection. */
 export function adviceOf(reason: string): string {
-  return connectionFailure(reason)?.fix ?? 'Check that it is running and that the port is correct.';
+  return connectionFailure(reason)?.fix ?? 'Check that the server is running and that the port is correct.';
 }
 
 const PARSER =
   'A body parser consumed the body before the receiver could read it. (The parser skips other content types, and the receiver accepts those.) Mount the receiver before the parser.';
 const NEVER_ANSWERS =
-  "The endpoint responds to no POST in that time, genuine or forged. If it is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
+  "The endpoint does not respond to any POST within the time limit, genuine or forged. If the endpoint is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
 const ANOTHER_SECRET =
   'The endpoint uses a different secret: it finds the signature and reads its format, but the signature does not match. Set both sides to the same secret.';
-/** The fix for codes of a stablehooks receiver that the test event itself may cause. */
+/** Fixes for the codes of a stablehooks receiver that the test event itself can cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     "The receiver's maxBodyBytes is smaller than the test event. Raise it, or pass a smaller --payload.",
@@ -76,7 +82,7 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
     "The handler threw an error on the test payload. See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.",
 };
 
-/** The fix for codes with several possible causes, if no other delivery shows the cause. */
+/** Fixes for codes that have several possible causes. These fixes are used if no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
     `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header. Make sure that proxies forward the header.`,
@@ -102,13 +108,13 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   const differences = mayFail ? [UNPARSED, withoutMarks(event)] : listDifferences(endpoint, event, secret);
   for (const { body = toBody(event), options, fix } of differences) {
     if (!isDelivered(await endpoint.send(body, options))) continue;
-    // An endpoint that fails intermittently may accept any of these, so the difference is not the reason.
+    // An endpoint that fails only sometimes could accept any of these, so the difference need not be the reason.
     if (!isDelivered(await endpoint.send(toBody(endpoint.event('confirmation'))))) return fix;
     return `The endpoint refused a genuine delivery (${answer.status}), but accepted a later one of the same form. ${quoteReply(answer)} See the endpoint's log.`;
   }
   if (isPayloadRefused) return fixOf(answer.code) ?? '';
   if (mayFail) {
-    return `The endpoint fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See its log, or use --payload FILE to pass a payload that its handler accepts.`;
+    return `The endpoint fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.`;
   }
   if (await isBodyChanged(endpoint)) {
     return 'The body is changed before it is verified: the endpoint accepts the signature of an empty object, but not the signature of an event. Make sure that proxies forward the body unchanged, and verify the raw bytes.';
@@ -118,7 +124,7 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   return `The endpoint refuses a genuine delivery (${answer.status}), whatever the form of the signature. ${quoteReply(answer)} Compare the secret and the header (--header ${endpoint.header}) on both sides.`;
 }
 
-/** The fix for codes with one cause. */
+/** Returns the fix for a code that has only one possible cause. */
 function fixOf(code: string | undefined): string | undefined {
   if (code === undefined || Object.hasOwn(UNCLEAR_FIXES, code)) return undefined;
   if (Object.hasOwn(EVENT_FIXES, code)) return EVENT_FIXES[code];
@@ -140,7 +146,7 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `The endpoint redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects. Register that URL if the receiver is there. Otherwise, respond at this URL without a redirect or a login.`;
 }
 
-/** Finds out why a genuine delivery gets no response: the handler is slow, or the body is never read. */
+/** Finds out why a genuine delivery gets no response: either the handler is slow, or the endpoint never reads the body. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
   const refused = await endpoint.sendForged(body);
@@ -155,7 +161,7 @@ function toSeconds(ms: number): string {
   return String(Math.round(ms / 100) / 10);
 }
 
-/** Whether a signature over a body that no JSON writer changes is accepted, unlike the signature of an event. */
+/** Whether the endpoint accepts the signature of a body that no JSON writer changes, but not the signature of an event. */
 async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   const body = new TextEncoder().encode('{}');
   const forged = await endpoint.sendForged(body);
@@ -179,17 +185,17 @@ const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by tabs', '\t'],
 ];
 
-/** A delivery that differs in one way, and the fix if the endpoint accepts it. */
+/** A delivery that differs from the genuine delivery in one way, and the fix if the endpoint accepts this delivery. */
 interface Difference {
   readonly options?: SendOptions;
-  /** @default the body of the event */
+  /** The bytes to send. @default the body of the event */
   readonly body?: Uint8Array;
   readonly fix: string;
 }
 
 const UNPARSED: Difference = { options: { contentType: 'application/octet-stream' }, fix: PARSER };
 
-/** The event without the fields that mark a test. */
+/** Returns a delivery of the event without the fields that mark a test. */
 function withoutMarks(event: TestEvent): Difference {
   const { test: _, doctor: __, ...payload } = event.payload;
   return { body: toBody({ ...event, payload }), fix: UNKNOWN_FIELDS };

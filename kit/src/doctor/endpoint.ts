@@ -7,7 +7,7 @@ import { unreachableError, usageError } from '../io/errors.js';
 import { toPlain } from '../io/output.js';
 import type { Settings } from '../io/settings.js';
 
-/** No release has a handler for this type, and a stablehooks receiver stores nothing for it. */
+/** No release knows this type. A stablehooks receiver therefore runs no handler for it and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
 /** An event whose payload marks it as a test. */
@@ -18,23 +18,23 @@ export interface TestEvent {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** How a delivery differs from a genuine one. */
+/** The ways in which a delivery can differ from a genuine delivery. */
 export interface SendOptions
   extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs' | 'chunked'>,
     Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
-  /** The signed bytes. @default the sent body */
+  /** The bytes to sign. @default the body that is sent */
   readonly signed?: Uint8Array | undefined;
   /** @default the secret from the settings */
   readonly secret?: Uint8Array | undefined;
-  /** The name of the header. @default from the settings */
+  /** The name of the signature header. @default from the settings */
   readonly header?: string | undefined;
   /** @default from the settings */
   readonly encoding?: SignatureEncoding | undefined;
   /** @default from the settings */
   readonly prefix?: string | undefined;
-  /** Omits the header. @default false */
+  /** Whether to omit the signature header. @default false */
   readonly unsigned?: boolean | undefined;
-  /** Changes the correct value of the header. @default unchanged */
+  /** Changes the correct value of the signature header. @default unchanged */
   readonly changeSignature?: ((signature: string) => string) | undefined;
   /** @default 'application/json' */
   readonly contentType?: string | undefined;
@@ -57,9 +57,9 @@ export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
   readonly signature: Settings['signature'];
-  /** {@link TEST_TYPE}, or a type whose handler runs. */
+  /** The type of the test events: {@link TEST_TYPE}, or a type that has a handler. */
   readonly type: string;
-  /** @default the example of the type, with a new id in each event */
+  /** The payload of the test events. @default the example for the type, with a new id in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */
@@ -70,13 +70,13 @@ export interface EndpointOptions {
 
 const OTHER_SECRET = new TextEncoder().encode('not the secret of this endpoint');
 
-/** Shorter secrets occur as parts of ordinary words. */
+/** The minimum length of a secret to look for. Shorter secrets occur as parts of ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 
-/** The outcomes after which a durable inbox has the event. */
+/** The outcomes that show that a durable inbox has stored the event. */
 const STORED: ReadonlySet<string> = new Set(['handled', 'queued', 'parked', 'duplicate', 'dead']);
 
-/** How much of a response to show. */
+/** The maximum number of characters of a response to show. */
 const MAX_WORDS = 160;
 
 export function createTestedEndpoint(options: EndpointOptions) {
@@ -97,7 +97,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     return send.changeSignature?.(value) ?? value;
   }
 
-  /** Records a secret in the response, or a correct signature that the request did not have. */
+  /** Records whether the response contains the secret, or a correct signature that the request did not contain. */
   async function noteLeaks(reply: string, body: Uint8Array, sent = ''): Promise<void> {
     if (secret.length >= MIN_SECRET_LENGTH && reply.includes(secret)) leaks.add('the secret');
     for (const encoding of SIGNATURE_ENCODINGS) {
@@ -115,7 +115,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
       ...(value !== undefined && { [header]: value }),
     };
     const { answer, reply } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
-    // The body may be empty, or not an event.
+    // The body can be empty, or something other than an event.
     const [, id] = /"id":\s*"([^"]+)"/.exec(new TextDecoder().decode(body)) ?? [];
     if (id !== undefined && STORED.has(outcomeOf(answer) ?? '')) stored.add(id);
     const text = String(reply?.body ?? '');
@@ -131,7 +131,10 @@ export function createTestedEndpoint(options: EndpointOptions) {
     };
   }
 
-  /** The example has a small amount and its own id, because an app may refuse a second movement with the same id. */
+  /**
+   * The example has a small amount. It has an id of its own, because an app can refuse a second movement with the same
+   * id.
+   */
   const examplePayload = (check: string) => ({
     ...(isEventType(type) && exampleEvent(type).payload),
     [`${type.split('.')[0]}_id`]: `doctor_${run}_${check}`,
@@ -140,19 +143,19 @@ export function createTestedEndpoint(options: EndpointOptions) {
 
   return {
     url,
-    /** Whether the test events have a type with a handler, which runs for real. */
+    /** Whether the test events have a type with a handler. That handler then runs for real. */
     runsHandlers: type !== TEST_TYPE,
     ids: ids as ReadonlySet<string>,
     /** The ids of the test events that the endpoint claims to have in its inbox. */
     stored: stored as ReadonlySet<string>,
-    /** When the test began, by `performance.now()`. */
+    /** When the test began, as returned by `performance.now()`. */
     startedAt: performance.now(),
     /** The forbidden texts found in the responses so far. */
     leaks: leaks as ReadonlySet<Leak>,
     header: signature.header,
     timeoutMs,
     oversizeBytes,
-    /** The event of a check, the same at each call; `payload` is added to it. */
+    /** Returns the test event of a check. It is the same event at each call. `payload` is added to the event's payload. */
     event: (
       check: string,
       changes: Partial<Pick<TestEvent, 'type' | 'created_at' | 'payload'>> = {},
@@ -172,9 +175,9 @@ export function createTestedEndpoint(options: EndpointOptions) {
       };
     },
     send,
-    /** Sends a delivery with the signature of another secret. */
+    /** Sends a delivery that is signed with a different secret. */
     sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),
-    /** How often the event took effect, by `--effects`; `undefined` without it. */
+    /** Returns how often the event took effect according to `--effects`, or `undefined` without this flag. */
     async effects(id: string): Promise<number | undefined> {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
@@ -200,7 +203,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
   };
 }
 
-/** The count; NaN for any other value, such as `null` for an unknown event. */
+/** Reads the count. Returns NaN for any other value, such as `null` for an unknown event. */
 function readCount(text: string): number {
   try {
     const value: unknown = JSON.parse(text);

@@ -4,7 +4,7 @@ import { type Check, type CheckResult, DELIVERY_CHECKS, LEAK_CHECK, REFUSAL_CHEC
 import { checkGenuine, type GenuineResult } from './diagnosis.js';
 import { createTestedEndpoint, type EndpointOptions, TEST_TYPE, type TestedEndpoint } from './endpoint.js';
 
-/** The result of a check, and the expectation. */
+/** The result of a check, with the name of the check and the expected response. */
 export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
 export interface Examination {
@@ -22,7 +22,7 @@ const checksOf = (runHandlers: boolean): readonly Check[] => [
 ];
 const GENUINE = { name: 'genuine', expected: '2xx' } as const;
 
-/** How many rows an examination has. */
+/** Returns how many rows an examination has. */
 export const totalOf = (runHandlers: boolean): number => 1 + checksOf(runHandlers).length;
 
 /** The names of the checks that are skipped without `runHandlers`. */
@@ -30,7 +30,7 @@ export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runs
   runsHandlers ? name : [],
 );
 
-const NO_HANDLER = `No handler ran for a test event of any type: ${EVENT_TYPES.join(', ')}. Register a handler.`;
+const NO_HANDLER = `The endpoint ran no handler for any test event. It was tested with these types: ${EVENT_TYPES.join(', ')}. Register a handler for at least one of them.`;
 
 const NOT_RUN: CheckResult = {
   verdict: 'not shown',
@@ -40,14 +40,14 @@ const NOT_RUN: CheckResult = {
 
 type EventTypes = readonly [string, ...string[]];
 
-/** The type that most apps handle, then the others. */
+/** The types to try. The type that most apps handle comes first. */
 const TYPES_TO_TRY: EventTypes = [
   'transfer.settled',
   ...EVENT_TYPES.filter((type) => type !== 'transfer.settled'),
 ];
 
 export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
-  /** Whether handlers may run. If not, no test event has a type that a handler may have. */
+  /** Whether handlers are allowed to run. If they are not, every test event has a type for which no handler exists. */
   readonly runHandlers: boolean;
   /** The type of the test events that run handlers. @default the first type that the endpoint does not ignore */
   readonly type?: EventType | undefined;
@@ -66,7 +66,7 @@ export async function examineEndpoint(options: ExaminationOptions): Promise<Exam
   onGenuine?.(found);
   const { answer, comparable, ...result } = genuine;
   const add = (row: Row) => {
-    // An interrupted check shows nothing about the endpoint.
+    // The result of an interrupted check says nothing about the endpoint.
     if (!signal.aborted) onRow(row);
   };
   const isIgnored = only === undefined && outcomeOf(answer) === 'ignored';

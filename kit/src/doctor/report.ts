@@ -29,7 +29,7 @@ export function createReport(printer: Printer, total: number) {
     /** Prints the fix for each check that did not pass, then the counts. */
     end(): void {
       const [passed, failed] = [count('pass'), count('fail')];
-      // Checks that an interruption prevented are not shown either.
+      // Checks that did not run because of an interruption count as not shown.
       const notShown = total - passed - failed;
       const counts = [`${passed} of ${total} passed`];
       if (failed > 0) counts.push(`${failed} failed`);
@@ -46,10 +46,10 @@ export function createReport(printer: Printer, total: number) {
   };
 }
 
-/** The width of the table on a narrower terminal, because its rows stay whole. */
+/** The minimum width of the table. Its rows stay whole even if the terminal is narrower. */
 const MIN_COLUMNS = 80;
 
-/** The columns before the last one, which uses the rest. */
+/** All columns except the last, which uses the rest of the width. */
 const COLUMNS = [
   ['verdict', 9],
   ['check', 15],
@@ -77,7 +77,7 @@ function toLines(
   ];
 }
 
-/** Splits a list at its commas into lines of at most `width` columns; a longer item is split at its spaces. */
+/** Splits a list at its commas into lines of at most `width` columns. An item that is too long is split at its spaces. */
 function fold(list: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {
@@ -92,7 +92,7 @@ function toTime(ms = 0): string {
   return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** The fixes of the checks with this verdict; checks with the same fix share a line. */
+/** Lists the fixes for the checks with this verdict. Checks with the same fix share a line. */
 function listFixes(title: string, rows: readonly Row[], verdict: Row['verdict']): readonly string[] {
   const names = new Map<string, string[]>();
   for (const { name, fix, verdict: own } of rows) {

@@ -1,32 +1,32 @@
 export interface ConnectionFailure {
-  /** Part of a row, so it begins in lower case and has no full stop. */
+  /** What went wrong. The text is part of a row, so it begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }
 
 const CUT: ConnectionFailure = {
   what: 'the connection was cut',
-  fix: "See the other side's log. If its port expects TLS, use an https: URL.",
+  fix: "See the other side's log. If that port expects TLS, use an https: URL.",
 };
 const LATE: ConnectionFailure = { what: 'the host did not respond in time', fix: 'Check the network.' };
 const UNTRUSTED: ConnectionFailure = {
   what: 'its certificate is not trusted',
-  fix: 'Set NODE_EXTRA_CA_CERTS to the PEM file of the authority that signed it, or of the certificate itself if it is self-signed.',
+  fix: 'Set NODE_EXTRA_CA_CERTS to the PEM file of the authority that signed the certificate, or to the certificate itself if it is self-signed.',
 };
 const NO_TLS: ConnectionFailure = {
   what: 'it does not speak TLS',
-  fix: 'Check the port. If it does not use TLS, use an http: URL.',
+  fix: 'Check the port. If the port does not use TLS, use an http: URL.',
 };
 const NO_HTTP: ConnectionFailure = {
   what: 'it does not speak HTTP',
-  fix: 'Check the port. If it uses TLS, use an https: URL.',
+  fix: 'Check the port. If the port uses TLS, use an https: URL.',
 };
 
-/** By the code of the system, of Node's TLS, of its HTTP parser or of its `fetch`. */
+/** The failures by their code, which comes from the system or from Node (TLS, the HTTP parser or `fetch`). */
 const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ECONNREFUSED: {
     what: 'nothing is listening there',
-    fix: 'Check that it is running and that the port is correct.',
+    fix: 'Check that the server is running and that the port is correct.',
   },
   ECONNRESET: CUT,
   EPIPE: CUT,
@@ -55,9 +55,9 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
 };
 
-/** The meaning of the code of a failed connection; `undefined` for other codes. */
+/** Explains the code of a failed connection. Returns `undefined` for any other code. */
 export function connectionFailure(code: string): ConnectionFailure | undefined {
-  // Every code of Node's HTTP parser means that the answer is not HTTP.
+  // Every code of Node's HTTP parser means that the response is not HTTP.
   if (code.startsWith('HPE_')) return NO_HTTP;
   return Object.hasOwn(FAILURES, code) ? FAILURES[code] : undefined;
 }

@@ -1,12 +1,12 @@
-/** Groups the errors of an inbox, because a person fixes causes, not single events. */
+/** Groups the errors in an inbox, because people fix causes, not single events. */
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 
-/** Events of one state whose errors differ only in their variable parts, such as ids, times and amounts. */
+/** Events in the same state whose errors differ only in variable parts, such as ids, times and amounts. */
 export interface ErrorGroup {
   readonly state: InboxState;
-  /** Its code and message, with `…` for each variable part. */
+  /** The code and message of the error, with `…` in place of each variable part. */
   readonly error: string;
-  /** The longest text that all errors of the group contain, for a filter. */
+  /** The longest text that all errors in the group contain, for use in a filter. */
   readonly part: string;
   readonly count: number;
   /** When the first and the last event failed, in epoch ms. */
@@ -16,23 +16,23 @@ export interface ErrorGroup {
 }
 
 export interface ErrorGroups {
-  /** The most frequent first. */
+  /** The groups, with the most frequent errors first. */
   readonly groups: readonly ErrorGroup[];
   /** Whether older events were not read, so the counts are too low. */
   readonly isCut: boolean;
 }
 
 const PAGE = 500;
-/** How many events of a state are read, the newest first. */
+/** The maximum number of events to read in each state. The newest are read first. */
 const MAX_READ = 2_000;
 
-/** A quoted text, a time, a UUID, a word with a digit in it, or a number; not an HTTP status. */
+/** Matches a quoted text, a time, a UUID, a word with a digit in it, or a number, but not an HTTP status. */
 const VARIABLE =
   /"[^"]*"|'[^']*'|\d{4}-\d\d-\d\dT[\d:.]+Z?|(?![1-5]\d\d(?![\w.,:-]*\w))(?<!\w)[\w-]*\d(?:[\w.:-]*\w)?/g;
 
-/** The error used for grouping, with `…` in place of each variable part. */
+/** Returns the error by which events are grouped, with `…` in place of each variable part. */
 export function toErrorPattern(lastError: string | null): string {
-  // Runs by hand afterwards are not the cause.
+  // Errors from later runs by hand are cut off, because they are not the cause.
   const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');
   return text.replaceAll(VARIABLE, '…').replace(/\.$/, '');
 }

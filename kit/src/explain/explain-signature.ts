@@ -11,20 +11,23 @@ interface SignatureQuestion {
   readonly format: SignatureFormat;
   /** Bodies of other deliveries that the signature may belong to. */
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
-  /** `false` limits bodies over 64 KiB to one change in total, for a process with other work to do. @default true */
+  /**
+   * With `false`, bodies over 64 KiB are tried with only one change in total, for a process that has other work to do.
+   * @default true
+   */
   readonly thorough?: boolean | undefined;
 }
 
 /**
  * The explanation of a signature.
  *
- * - `verified`: it matches.
+ * - `verified`: the signature matches.
  *
- * - `explained`: it matches once these changes are undone. They are the fewest that were found.
+ * - `explained`: the signature matches once these changes are undone. No shorter list of changes was found.
  *
  * - `malformed`: the string is not a signature in any format.
  *
- * - `unexplained`: no candidate matches. The secret is a different one, or the body has different content.
+ * - `unexplained`: no candidate matches. Either the secret or the content of the body is different.
  */
 export type SignatureExplanation =
   | { readonly verdict: 'verified' }
@@ -32,19 +35,19 @@ export type SignatureExplanation =
   | { readonly verdict: 'malformed' }
   | { readonly verdict: 'unexplained'; readonly tried: number };
 
-/** Larger bodies are tried only with one change to the secret. */
+/** Bodies that are larger than this are tried with at most one change to the secret. */
 const MAX_THOROUGH_BYTES = 65_536;
 
 /**
- * Larger bodies are tried with one change in total, so the result takes a few seconds at most: hashing 16 MB takes 60
- * ms.
+ * Bodies that are larger than this are tried with only one change in total. The result then takes a few seconds at
+ * most, because hashing 16 MB takes 60 ms.
  */
 const MAX_PAIRED_BYTES = 1_048_576;
 
-/** How often the process yields to other work. */
+/** The time after which the process yields to other work, in ms. */
 const TURN_MS = 10;
 
-/** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
+/** Explains why a signature does not match, by trying known changes. The result contains neither the secret nor the body. */
 export async function explainSignature(
   question: SignatureQuestion,
   onTried: (tried: number, total: number) => void = () => undefined,
@@ -52,7 +55,7 @@ export async function explainSignature(
   const { body, signature, secret, format, others = [], thorough = true } = question;
   const macs = listMacs(signature, format);
   if (macs.length === 0) return { verdict: 'malformed' };
-  // First, because listing candidates takes longer for a large body.
+  // The given body is tried first, because listing candidates takes longer for a large body.
   const own = Buffer.from(await sign(body, { secret }), 'hex');
   if (macs.some(({ value, changes }) => changes.length === 0 && timingSafeEqual(value, own))) {
     return { verdict: 'verified' };
@@ -72,7 +75,7 @@ export async function explainSignature(
       await nextTurn();
       turnEnds = performance.now() + TURN_MS;
     }
-    // Candidates are sorted by their number of changes: the rest cannot be better.
+    // Candidates are sorted by their number of changes, so the remaining candidates cannot be better.
     const count = countChanges(candidate);
     if (best !== undefined && count >= best.length) break;
     const match = macs.find(({ value }) => timingSafeEqual(value, mac));
@@ -93,7 +96,7 @@ function countChanges({ body, secret }: Candidate): number {
   return body.changes.length + secret.changes.length;
 }
 
-/** The candidates, fewest changes first, and their approximate number. */
+/** Returns the candidates and their approximate number. Candidates with the fewest changes come first. */
 function listCandidates(
   body: Uint8Array,
   secret: Uint8Array,
@@ -109,7 +112,7 @@ function listCandidates(
   return { candidates, total: candidates.length };
 }
 
-/** All combinations of bodies and secrets. */
+/** Returns all combinations of bodies and secrets. */
 function pair(
   bodies: readonly Variant<Uint8Array>[],
   secrets: readonly Variant<Uint8Array>[],
@@ -124,7 +127,7 @@ function pair(
     .sort((a, b) => countChanges(a) - countChanges(b));
 }
 
-/** The body with each secret, then each other body with the given secret. */
+/** Yields the given body with each secret, then each other body with the given secret. */
 function* eachWithOneChange(
   body: Uint8Array,
   [secret, ...secrets]: readonly Variant<Uint8Array>[],

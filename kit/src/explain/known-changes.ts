@@ -9,14 +9,14 @@ const bytes = new TextEncoder();
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
 
-/** The maximum inflated size, in bytes: a small compressed body may contain gigabytes. */
+/** The maximum inflated size, in bytes. Without a limit, a small compressed body could inflate to gigabytes. */
 const LIMIT = { maxOutputLength: 1_048_576 } as const;
 
 const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'body',
-      fix: 'Save the exact bytes of the body. Editors, `echo` and copying from a terminal change its end.',
+      fix: 'Save the exact bytes of the body. Editors, `echo` and copying from a terminal change the end of the body.',
     },
     {
       'a newline (LF) was added at its end': (body) => cutEnd(body, bytes.encode('\n')),
@@ -54,7 +54,7 @@ const BODY_CHANGES = [
     },
   ),
   ...toChanges<Uint8Array>(
-    { part: 'body', fix: 'Decode it first: API Gateway and Lambda set `isBase64Encoded`.' },
+    { part: 'body', fix: 'Decode the body first: API Gateway and Lambda set `isBase64Encoded`.' },
     { 'it is encoded in base64': fromBase64 },
   ),
   ...toChanges<Uint8Array>(
@@ -87,10 +87,10 @@ const BODY_CHANGES = [
   ),
 ];
 
-/** Bodies up to this size are also tried with two changes. */
+/** Bodies of at most this size, in bytes, are also tried with two changes. */
 const MAX_PAIRS_BYTES = 32_768;
 
-/** The given body, and the bodies that may have been signed instead. */
+/** Lists the given body, and the bodies that may have been signed instead. */
 export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   return listVariants(body, {
     changes: BODY_CHANGES,
@@ -103,7 +103,7 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
 
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
-/** The bodies after one change, each created on demand: together they may need a gigabyte. */
+/** Yields the bodies after one change. Each body is created on demand, because all of them together can need a gigabyte. */
 export function* eachChangedBody(body: Uint8Array): Generator<Variant<Uint8Array>, void> {
   for (const { undo, ...change } of BODY_CHANGES) {
     const value = undo(body);
@@ -134,13 +134,13 @@ function toLatin1(body: Uint8Array): Uint8Array | undefined {
   return text === undefined || /[^\0-\xff]/.test(text) ? undefined : Buffer.from(text, 'latin1');
 }
 
-/** Changes a body as a string; `undefined` if it is not UTF-8 or the change does not apply. */
+/** Changes a body as a string. Returns `undefined` if the body is not UTF-8 or the change does not apply. */
 function rewrite(body: Uint8Array, change: (text: string) => string | undefined): Uint8Array | undefined {
   const text = orUndefined(() => change(toText(body)));
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** Serializes the JSON in another way; `undefined` if it is not JSON, or nested too deeply for serializers. */
+/** Serializes a JSON body in another way. Returns `undefined` if the body is not JSON or is nested too deeply. */
 function reserialize(
   body: Uint8Array,
   write: (value: unknown) => string | undefined,
@@ -151,15 +151,15 @@ function reserialize(
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** The body as a string. @throws TypeError when it is not UTF-8. */
+/** Returns the body as a string. @throws TypeError if the body is not UTF-8. */
 const toText = onceForEach((body) => utf8.decode(body));
 
-/** The value of a JSON body; `undefined` if it is not JSON. */
+/** Returns the value of a JSON body, or `undefined` if the body is not JSON. */
 const toValue = onceForEach((body) =>
   orUndefined(() => ({ value: JSON.parse(toText(body).replace(/^\ufeff/, '')) as unknown })),
 );
 
-/** Remembers the result per body, because several changes need it, and it is slow for a large body. */
+/** Remembers the result for each body, because several changes need the same result, and a large body takes long. */
 function onceForEach<Value>(make: (body: Uint8Array) => Value): (body: Uint8Array) => Value {
   const made = new WeakMap<Uint8Array, { readonly value: Value }>();
   return (body) => {
@@ -181,7 +181,7 @@ function restyle(indent?: string): (body: Uint8Array) => Uint8Array | undefined 
   return (body) => reserialize(body, (value) => JSON.stringify(value, null, indent));
 }
 
-/** JSON in the default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
+/** Writes JSON in the default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
 function writeSpaced(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(writeSpaced).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -189,7 +189,7 @@ function writeSpaced(value: unknown): string {
   return `{${fields.join(', ')}}`;
 }
 
-/** The value with sorted keys, as Go's maps and canonical JSON have them. */
+/** Returns the value with sorted keys, as in Go's maps and in canonical JSON. */
 function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
@@ -256,10 +256,10 @@ const SECRET_CHANGES = [
   ),
 ];
 
-/** A longer secret is probably a file that was named by mistake, so no changes are tried. */
+/** No changes are tried on a longer secret, because it is probably a file that was named by mistake. */
 const MAX_SECRET_BYTES = 4_096;
 
-/** The given secret, and the secrets that may have been meant, with up to `depth` successive changes. */
+/** Lists the given secret, and the secrets that result from up to `depth` successive changes. */
 export function listSecrets(secret: Uint8Array, depth: number): readonly Variant<Uint8Array>[] {
   const rounds = secret.length > MAX_SECRET_BYTES ? 0 : depth;
   return listVariants(secret, { changes: SECRET_CHANGES, depth: rounds, keyOf: toByteKey }).filter(
@@ -267,7 +267,7 @@ export function listSecrets(secret: Uint8Array, depth: number): readonly Variant
   );
 }
 
-/** Changes the secret as a string. Latin-1 keeps every byte, even if it is not UTF-8. */
+/** Changes the secret as a string. The string is Latin-1, which keeps every byte even if the secret is not UTF-8. */
 function onString(
   change: (text: string) => string | undefined,
 ): (secret: Uint8Array) => Uint8Array | undefined {
@@ -277,7 +277,7 @@ function onString(
   };
 }
 
-/** Removes the match of the pattern; `undefined` without a match. */
+/** Removes the text that matches the pattern. Returns `undefined` if nothing matches. */
 function without(pattern: RegExp): (secret: Uint8Array) => Uint8Array | undefined {
   return onString((text) => (pattern.test(text) ? text.replace(pattern, '') : undefined));
 }
@@ -333,10 +333,10 @@ const SIGNATURE_CHANGES = [
   ),
 ];
 
-/** No header with one signature is longer, whatever the changes. */
+/** The maximum length of a header with one signature. No known change makes a header longer than this. */
 const MAX_SIGNATURE_LENGTH = 4_096;
 
-/** The MACs (32 bytes) that the signature may stand for: first in this format, then with changes. */
+/** Lists the MACs (32 bytes) that the signature can stand for: first in this format, then after known changes. */
 export function listMacs(signature: string, format: SignatureFormat): readonly Variant<Uint8Array>[] {
   if (signature.length > MAX_SIGNATURE_LENGTH) return [];
   const strict = toMac(signature, format);
@@ -360,18 +360,18 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
     what: prefix ? 'it does not have this prefix' : `its encoding is not ${encoding}`,
     fix: prefix
       ? 'Omit --prefix and `signature: { prefix }`.'
-      : 'Omit --encoding and `signature: { encoding }`. The length of the signature shows its encoding.',
+      : 'Omit --encoding and `signature: { encoding }`. The encoding is clear from the length of the signature.',
   };
 }
 
-/** The 32 bytes of a signature; `undefined` if it does not have this format. */
+/** Returns the 32 bytes of a signature, or `undefined` if the signature does not have this format. */
 function toMac(value: string, { encoding, prefix = '' }: SignatureFormat): Uint8Array | undefined {
   if (!value.startsWith(prefix)) return undefined;
   const digits = value.slice(prefix.length);
   for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
     const mac = Buffer.from(digits, name);
     const encoded = mac.toString(name);
-    // Node skips characters that it cannot decode, so the bytes must encode to the same digits.
+    // Node skips characters that it cannot decode, so this checks that the bytes encode to the same digits.
     const same = name === 'hex' ? digits.toLowerCase() : digits.replace(/^(.{43})=$/, '$1');
     if (mac.length === 32 && same === encoded.replace(/=$/, '')) return mac;
   }

@@ -1,4 +1,4 @@
-/** The history of one movement: its events in order, and what polls prove about later events. */
+/** Finds the history of one movement: its events in order, and whether polls prove that no later event is missing. */
 import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
 import { recordPages } from 'stablehooks/reconcile';
@@ -19,13 +19,14 @@ export type MovementRecord = InboxRecord & { readonly event: UnknownEvent };
 
 const PAGE = 500;
 
-/** @param key - the id of an event, the ordering key, or a value of the payload such as the id of a transfer. */
+/** @param key - the id of an event, the ordering key, or a value in the payload, such as the id of a transfer. */
 export async function findMovement(
   inbox: Pick<InboxOperations, 'list'> & Parameters<typeof readPollState>[0],
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // Read before the events, because a poll in between may prove something about events that were not read.
+  // The state is read before the events. Otherwise, a poll in between could prove something about events that were not
+  // read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];
@@ -41,7 +42,7 @@ export async function findMovement(
   found.sort((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
   const last = found.at(-1);
   const from = last === undefined ? Number.NEGATIVE_INFINITY : createdAtMs(last.event);
-  // An event without its text may be a later event of the movement.
+  // An event whose text is gone could be a later event of the movement.
   const isSearched = unread.every(({ receivedAt }) => receivedAt < from);
   const proven = isSearched ? provenSpan(state, { from }) : null;
   return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };

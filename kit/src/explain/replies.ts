@@ -7,10 +7,10 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** A fact and its fix in sentences, without secrets or payloads. */
+/** What happened and how to fix it, in sentences that contain no secrets or payloads. */
 export interface Finding {
   readonly what: string;
-  /** `null` when nothing is wrong. */
+  /** How to fix the problem. `null` if nothing is wrong. */
   readonly fix: string | null;
 }
 
@@ -111,11 +111,11 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: "Raise leaseMs, or make the handler faster. See the endpoint's log.",
   },
   ERR_RECEIVER_CLOSED: { what: 'The endpoint is shutting down.', fix: 'Start it again.' },
-  ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
-  ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: 'See its log.' },
+  ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: "See the endpoint's log." },
+  ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: "See the endpoint's log." },
   ERR_SECRET_UNAVAILABLE: {
     what: "The endpoint's secret function failed or took too long.",
-    fix: 'See its log.',
+    fix: "See the endpoint's log.",
   },
   ERR_CONFIG_INVALID: {
     what: "A setting of the receiver is wrong. The endpoint's log names the setting.",
@@ -123,7 +123,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
 };
 
-/** The finding for the code or outcome of a response; `undefined` for unknown names. */
+/** Returns the finding for the code or outcome in a response, or `undefined` for an unknown name. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }
@@ -139,7 +139,7 @@ const REFUSED: Finding = {
   fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
 };
 
-/** The meaning of a status if the response says nothing more. */
+/** The meaning of each status. This meaning is used if the response says nothing more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
   404: {
     what: 'There is nothing at this path.',
@@ -178,7 +178,7 @@ function explainReply(answer: Reply): Finding {
   return { what: `The endpoint responded with ${status}.`, fix: "The endpoint's log may say why." };
 }
 
-/** A 2xx that does not show what happened to the event. */
+/** Explains a 2xx that does not show what happened to the event. */
 function explainUnshown({ outcome, code, isPage, isCut }: Reply): Finding {
   if (isCut) {
     return {

@@ -2,12 +2,12 @@
 export interface Change {
   /** Which of the three inputs of a signature differs. */
   readonly part: 'body' | 'secret' | 'signature';
-  /** The difference in the given value. */
+  /** How the given value differs from the signed value. */
   readonly what: string;
   readonly fix: string;
 }
 
-/** A value, and the changes that lead to it from the given value. The given value itself has no changes. */
+/** A value, with the changes that lead from the given value to this value. The given value itself has no changes. */
 export interface Variant<Value> {
   readonly value: Value;
   readonly changes: readonly Change[];
@@ -22,13 +22,13 @@ interface SearchOptions<Value> {
   readonly changes: readonly KnownChange<Value>[];
   /** How many successive changes to try. */
   readonly depth: number;
-  /** Values with equal keys are the same. */
+  /** Returns a key for a value. Values with equal keys count as the same. */
   readonly keyOf: (value: Value) => string;
   /** Whether to try further changes on a changed value. @default always */
   readonly continues?: ((value: Value) => boolean) | undefined;
 }
 
-/** Finds every distinct value that up to `depth` changes lead to, fewest changes first. */
+/** Finds every distinct value that results from up to `depth` changes. Values with the fewest changes come first. */
 export function listVariants<Value>(
   value: Value,
   { changes, depth, keyOf, continues = () => true }: SearchOptions<Value>,
@@ -51,7 +51,7 @@ export function listVariants<Value>(
   return [...found.values()];
 }
 
-/** Creates changes that share a part and a fix from a table of differences and how to undo them. */
+/** Creates changes that share a part and a fix. The table says how to undo each difference. */
 export function toChanges<Value>(
   shared: Pick<Change, 'part' | 'fix'>,
   table: Readonly<Record<string, KnownChange<Value>['undo']>>,
@@ -59,7 +59,7 @@ export function toChanges<Value>(
   return Object.entries(table).map(([what, undo]) => ({ ...shared, what, undo }));
 }
 
-/** The result of the function, or `undefined` if it throws: the change does not apply. */
+/** Returns the result of the function. If the function throws, the change does not apply, so this returns `undefined`. */
 export function orUndefined<Value>(make: () => Value): Value | undefined {
   try {
     return make();
@@ -68,7 +68,7 @@ export function orUndefined<Value>(make: () => Value): Value | undefined {
   }
 }
 
-/** A string that is equal for equal bytes only. */
+/** Returns a string that is equal only for equal bytes. */
 export function toByteKey(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }

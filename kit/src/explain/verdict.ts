@@ -9,13 +9,13 @@ interface JudgedAttempt {
   readonly answer: EndpointAnswer;
 }
 
-/** The secret and format with which the endpoint verifies. The secret does not leave this module. */
+/** The secret and the format that the endpoint uses to verify signatures. The secret does not leave this module. */
 export interface Signing extends SignatureFormat {
   readonly secret: string;
   readonly signatureHeader: string;
 }
 
-/** Judges an attempt by its response and, if the signing is known, by whether its signature was correct. */
+/** Judges an attempt by its response. If `signing` is given, also checks whether the signature was correct. */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);
@@ -50,7 +50,7 @@ async function isSignedWith(
   return headers[signatureHeader] === (await sign(body, { secret, encoding, prefix }));
 }
 
-/** Describes what a sandbox fault did to the signature. This needs no fix. */
+/** Describes what a sandbox fault did to the signature. Such a fault needs no fix. */
 async function describeFault(
   fault: string,
   { headers, body }: JudgedAttempt,
@@ -62,15 +62,15 @@ async function describeFault(
     format: { encoding, prefix },
     thorough: false,
   });
-  // After a change of the secret, no known change explains it.
+  // If the secret has been replaced in the meantime, no known change explains the signature.
   if (explanation.verdict !== 'explained') return `The sandbox changed the signed body (fault ${fault}).`;
   const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; and ');
   return `The signature does not match because of ${changes} (fault ${fault}).`;
 }
 
 /**
- * Without a fault, the signature was correct when it was sent. The secret has changed since then, and neither side is
- * at fault.
+ * Describes a delivery that was signed with an earlier secret. Without a sandbox fault, the signature was correct when
+ * it was sent. The secret has changed since then, and neither side is at fault.
  */
 function describeEarlierSecret(answer: Reply): Finding {
   const what = 'The delivery was signed with an earlier secret. The secret has changed since then.';

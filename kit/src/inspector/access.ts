@@ -2,13 +2,16 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { parse as parseCookies } from 'hono/utils/cookie';
 import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
-/** Who may use the inspector. Each check returns a refusal, or `undefined`. */
+/** Decides who is allowed to use the inspector. Each check returns a refusal, or `undefined` if the request is allowed. */
 export interface Access {
-  /** Checks every request; `remoteAddress` is that of the client, if the request came over a socket. */
+  /** Checks every request. `remoteAddress` is the client's address, if the request came over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
   /** Adds the cookie for later requests to the response with the page. */
   setCookie(request: Request, headers: Headers): void;
-  /** Returns the value that each action must send as `x-inspector-token`, and adds its cookie to the headers. */
+  /**
+   * Returns the token that each action must send as `x-inspector-token`, and adds the cookie for this token to the
+   * headers.
+   */
   actionToken(request: Request, headers: Headers): string;
 }
 
@@ -17,15 +20,18 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** The header of an action. Another origin needs a preflight to send it, which is refused. */
+/**
+ * The header that each action must send. Another origin would need a preflight request to send it, and that request is
+ * refused.
+ */
 const ACTION_HEADER = 'x-inspector-token';
 
-/** The cookie that must equal an action's token. */
+/** The cookie whose value must equal the token of an action. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
- * For apps: the app decides about each request, for example by its session. The action token is also a cookie, and no
- * process stores it, so all processes of the app accept each other's tokens.
+ * Creates the access for apps. The app decides about each request, for example by the operator's session. The action
+ * token is also a cookie and is not stored by any process, so each process of the app accepts the tokens of all others.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
@@ -36,7 +42,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
     actionToken(request, headers) {
       // All tabs have the same token, because they share the cookie.
       const token = readToken(request) ?? createToken();
-      // Without a path the cookie belongs to the requested folder, even behind a proxy that changes paths.
+      // A cookie without a path belongs to the requested folder, even behind a proxy that changes paths.
       headers.append('set-cookie', `${ACTION_COOKIE}=${token}; HttpOnly; SameSite=Strict`);
       return token;
     },
@@ -52,10 +58,10 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 }
 
 /**
- * For local tools: the printed URL contains a token, which the page exchanges for a cookie. This removes the token from
- * the address bar, and other sites cannot use the cookie (`SameSite=Strict`).
+ * Creates the access for local tools. The printed URL contains a token, which the page exchanges for a cookie. The
+ * token then disappears from the address bar, and other sites cannot use the cookie (`SameSite=Strict`).
  *
- * @param port - the server's port. It is part of the cookie's name, because cookies do not distinguish ports.
+ * @param port - the server's port. The cookie's name contains the port, because cookies do not distinguish ports.
  */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];
@@ -82,20 +88,20 @@ function hasToken(request: Request, token: string): boolean {
   return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
 }
 
-/** The server of a tool may listen on all interfaces for another purpose. */
+/** Refuses other machines, because the server of a tool may listen on all interfaces for another purpose. */
 function checkRemote(address: string | undefined): Refusal | undefined {
   if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
   return { status: 403, message: 'Only the machine that runs the command can open the inspector.' };
 }
 
-/** A name that resolves to this machine by DNS rebinding must not reach the page. */
+/** Refuses other host names, because a name that resolves to this machine by DNS rebinding must not reach the page. */
 function checkHost(request: Request, port: number): Refusal | undefined {
   const host = readHost(request);
   if (isLoopback(host.hostname) && host.port === port) return undefined;
   return { status: 403, message: `Open the inspector at http://127.0.0.1:${port}.` };
 }
 
-/** Another site must neither act nor read, even with the cookies of the browser. */
+/** Refuses requests from other sites, which must neither act nor read, even with the cookies of the browser. */
 function checkOrigin(request: Request): Refusal | undefined {
   return isFromOtherSite(request)
     ? { status: 403, message: 'This request comes from another site.' }
@@ -117,7 +123,7 @@ function createToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Compares in constant time, even for other lengths. */
+/** Compares in constant time, even if the lengths are different. */
 function isEqual(given: string | null, expected: string): boolean {
   const hash = (value: string) => createHash('sha256').update(value).digest();
   return given !== null && timingSafeEqual(hash(given), hash(expected));

@@ -11,43 +11,46 @@ export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 export interface SelectedFilter extends EventFilter {
   readonly ids?: readonly string[] | undefined;
   /**
-   * Events to exclude: `permanent` ones, for which the handler said that a retry cannot help, and `expired` ones, with
-   * an attempt that recorded no result.
+   * Events to exclude. `permanent` excludes events for which the handler said that a retry cannot help. `expired`
+   * excludes events with an attempt that recorded no result.
    */
   readonly except?: readonly ('permanent' | 'expired')[] | undefined;
 }
 
 /**
- * The events of an inbox that an action applies to. With `dryRun`, the action changes nothing and returns what it would
- * do.
+ * The events in an inbox to which an action applies. With `dryRun`, the action changes nothing, but returns what it
+ * would do.
  */
 export interface Selected {
   readonly filter: SelectedFilter;
   readonly dryRun?: boolean | undefined;
 }
 
-/** The input of each action. Send it as JSON with `POST api/actions/<name>`. */
+/** The inputs of the actions. Send the input of an action as JSON with `POST api/actions/<name>`. */
 export interface ActionInputs {
-  /** Makes one more attempt at a delivery. `body` (base64) replaces its bytes, and `url` replaces its endpoint. */
+  /** Makes one more attempt at a delivery. `body` (base64) replaces the delivered bytes, and `url` replaces the endpoint. */
   readonly resend: {
     readonly id: string;
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes dead and failed events due now, at most 10,000 of them. Their history records who did it and why. */
+  /** Makes at most 10,000 dead or failed events due now. The history of each event records who requeued it and why. */
   readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
-  /** Runs events now, one after the other, at most 100 of them. */
+  /** Runs at most 100 events now, one after the other. */
   readonly run: Selected;
-  /** Discards events that must not run, at most 10,000 of them. */
+  /** Discards at most 10,000 events that must not run. */
   readonly discard: Selected & { readonly by: string; readonly reason: string };
-  /** Acknowledges a gap up to `until`, as the person saw it. A part that a later poll adds stays open. */
+  /**
+   * Acknowledges a gap up to `until`, the end that the person saw. If a later poll makes the gap longer, the new part
+   * stays open.
+   */
   readonly 'acknowledge-gap': {
     readonly id: string;
     readonly until: string;
     readonly by: string;
     readonly reason: string;
   };
-  /** Fires an event. By default, its payload is an example of the type. */
+  /** Fires an event. By default, the payload is the example for the type. */
   readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
@@ -59,7 +62,7 @@ export interface ActionInputs {
 
 export type ActionName = keyof ActionInputs;
 
-/** The result of an action on events, or of its dry run. */
+/** The result of an action on events, or of a dry run of the action. */
 export interface SelectedResult {
   readonly matched: number;
   /** How many of the matching events the action can change, by state. */
@@ -67,11 +70,11 @@ export interface SelectedResult {
   /** How many events the action changed or ran. 0 after a dry run. */
   readonly changed: number;
   /**
-   * The number of runs by outcome, such as `{ handled: 3 }`. `error` counts a run that threw. `elsewhere` counts the
-   * last run if this inbox does not show it.
+   * The number of runs by outcome, such as `{ handled: 3 }`. `error` counts runs that threw an error. `elsewhere`
+   * counts the last run if a receiver with a different inbox ran the event.
    */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the events that a dry run found. The action itself must change no other event. */
+  /** The ids of the events that a dry run found. The action itself must not change any other event. */
   readonly ids: readonly string[];
 }
 
@@ -120,13 +123,13 @@ export const ATTEMPT_KINDS = [
 /**
  * How an endpoint responded to an attempt.
  *
- * - `accepted`: a 2xx that does not report that nothing ran.
+ * - `accepted`: a 2xx, unless the response reports that no handler ran.
  *
  * - `wrongly-accepted`: a 2xx, although a sandbox fault made the signature wrong.
  *
  * - `without-effect`: a 2xx with `dead`, `ignored` or `parked`.
  *
- * - `failed`: a 5xx, 408, 409, 425 or 429. A later attempt may succeed.
+ * - `failed`: a 5xx, 408, 409, 425 or 429. A later attempt can succeed.
  *
  * - `refused`: every other status.
  *
@@ -141,12 +144,12 @@ export interface AttemptRow {
   readonly at: string;
   readonly eventId: string;
   readonly type: string;
-  /** Whether the sent bytes differ from the event. @default false */
+  /** Whether the bytes that were sent differ from the event. @default false */
   readonly edited?: boolean | undefined;
-  /** Whether a person sent it to a URL other than the endpoint's. @default false */
+  /** Whether a person sent the attempt to a URL that is not the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
   readonly endpoint: string;
-  /** The number of the attempt within the delivery, from 1. */
+  /** The number of the attempt within the delivery, counted from 1. */
   readonly attempt: number;
   readonly kind: AttemptKind;
   readonly status: number | null;
@@ -159,7 +162,7 @@ export interface AttemptRow {
 /** How a state or an attempt is shown. */
 export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 
-/** The state of an event in an inbox. Without an inbox, the kind of its attempts. */
+/** The state of an event in an inbox or, without an inbox, the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
 /**
@@ -189,31 +192,31 @@ export interface EventRow {
   readonly attempts: number;
   /** When the event was received or first attempted. */
   readonly at: number;
-  /** When the event runs again, or when its lease ends. */
+  /** When the event will run again or, if it is leased, when the lease ends. */
   readonly dueAt: number | null;
   readonly key: string | null;
-  /** The newest completed attempts, oldest first. At most ten. */
+  /** At most ten completed attempts: the newest ones, listed with the oldest first. */
   readonly history: readonly AttemptLine[];
 }
 
 /**
- * The filter for events, which must meet every condition. `id` matches part of an id, and `text` part of a body. Both
- * ignore case.
+ * A filter for events. An event must meet every condition. `id` matches part of an id, and `text` matches part of a
+ * body. Both ignore case.
  */
 export interface EventFilter {
   readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  /** Only events last changed (in an inbox) or first attempted (without one) at or after this time. Epoch ms. */
+  /** Only events last changed (in an inbox) or first attempted (without an inbox) at or after this time, in epoch ms. */
   readonly since?: number | undefined;
-  /** The same, but before this time. */
+  /** Only events last changed or first attempted before this time, in epoch ms. */
   readonly until?: number | undefined;
   readonly error?: string | undefined;
-  /** The error of a group, with `…` in place of its variable parts. */
+  /** Only events in the group with this error, which has `…` in place of its variable parts. */
   readonly group?: string | undefined;
   readonly key?: string | undefined;
   /** Only events with at least this many attempts. */
   readonly attempts?: number | undefined;
-  /** A value of the payload, such as `transfer_id=trf_1`. */
+  /** Only events with this value in the payload, such as `transfer_id=trf_1`. */
   readonly payload?: string | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
@@ -224,7 +227,7 @@ export interface EventPage {
   readonly rows: readonly EventRow[];
   /** Pass this as `after` to get the next page. `null` on the last page. */
   readonly next: string | null;
-  /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if none had to be read. */
+  /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if no event had to be read. */
   readonly searched: number | null;
 }
 
@@ -234,16 +237,16 @@ export interface EventCounts {
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   readonly types: readonly string[];
   /**
-   * Events that are not in the list, because they have not been attempted yet or none of their attempts is still kept.
-   * All zero in an inbox.
+   * Counts of the events that are not in the list, because they have not been attempted yet or their attempts are no
+   * longer kept. In an inbox, all of these counts are 0.
    */
   readonly dropped: DroppedEvents;
 }
 
 export interface DroppedEvents {
-  /** An endpoint never returned a 2xx, and the event is not attempted again. */
+  /** Events for which an endpoint never returned a 2xx, and which will not be attempted again. */
   readonly exhausted: number;
-  /** Every endpoint returned a 2xx. */
+  /** Events for which every endpoint returned a 2xx. */
   readonly delivered: number;
   readonly unattempted: number;
 }
@@ -258,7 +261,7 @@ export interface EventDetail extends EventRow {
   readonly deliveries: readonly AttemptLine[];
   /** Whether `GET api/events/:id/body` returns the JSON of the event. */
   readonly body: 'stored' | 'pruned' | 'none';
-  /** The exact text of the event if it is short, `null` otherwise. */
+  /** The exact text of the event, or `null` if it is long or missing. */
   readonly text: string | null;
   /** The command that prints the event. `null` without an inbox. */
   readonly command: string | null;
@@ -278,7 +281,7 @@ export interface Found {
 export interface MovementReport {
   /** The events, in order of creation. */
   readonly rows: readonly MovementRow[];
-  /** How many events could not be searched because their text is gone. */
+  /** How many events could not be searched, because their text is gone. */
   readonly unread: number;
   /** What is proven about later events, as a sentence. */
   readonly proof: string;
@@ -288,7 +291,7 @@ export interface MovementReport {
 export interface MovementRow extends EventRow {
   readonly createdAt: number;
   readonly origin: string;
-  /** Its exact text if it is short; `null` otherwise. */
+  /** The exact text of the event, or `null` if it is long or missing. */
   readonly text: string | null;
 }
 
@@ -300,13 +303,13 @@ export interface StepRow extends Omit<InboxStep, 'result'> {
 
 export interface OverviewCheck {
   readonly name: string;
-  /** `doubtful` means healthy, but worth a look. */
+  /** How the check is shown. `doubtful` means that the inbox is healthy, but that someone should look at the check. */
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;
-  /** Since when the check needs a person, in epoch ms. `null` if unknown. */
+  /** When the problem that needs a person began, in epoch ms. `null` if unknown. */
   readonly since: number | null;
-  /** The most frequent errors of the events. Empty if the message names the cause. */
+  /** The most frequent errors of the events. Empty if the message itself names the cause. */
   readonly causes: readonly string[];
 }
 
@@ -327,16 +330,16 @@ export interface OverviewReport {
   /** The checks. Those that need a person come first. */
   readonly checks: readonly OverviewCheck[];
   readonly flow: readonly FlowNumber[];
-  /** The errors of dead and failed events; `null` without an inbox. */
+  /** The errors of dead and failed events. `null` without an inbox. */
   readonly errors: ErrorGroups | null;
-  /** Epoch ms. */
+  /** The time of the report, in epoch ms. */
   readonly at: number;
 }
 
 /** A request or a response, byte for byte. */
 export interface Message {
   readonly headers: Readonly<Record<string, string>>;
-  /** base64 */
+  /** The body in base64. */
   readonly body: string;
 }
 
@@ -353,7 +356,7 @@ export interface AttemptDetail extends AttemptRow {
   readonly verdict: Finding;
 }
 
-/** A gap, with an id for the action, a sentence about it, and the command that reconciles its span. */
+/** A gap, with an id for the action, a sentence about the gap, and the command that reconciles its span. */
 export interface GapRow extends Gap {
   readonly id: string;
   readonly text: string;
@@ -367,7 +370,7 @@ export interface CoverageReport {
   readonly watermark: number | null;
   readonly gaps: readonly GapRow[];
   readonly types: readonly string[];
-  /** The result of the last poll, in sentences. `null` before the first poll, or if this source does not poll. */
+  /** The result of the last poll, in sentences. `null` before the first poll or if this source does not poll. */
   readonly lastPoll: {
     readonly at: number;
     readonly diagnosis: string;
@@ -375,7 +378,7 @@ export interface CoverageReport {
   } | null;
 }
 
-/** How many movements the page shows. The newest are shown. */
+/** The maximum number of movements that the page shows. It shows the newest. */
 export const MAX_MOVEMENTS = 200;
 
 /** `GET api/sandbox` */
@@ -383,13 +386,13 @@ export interface ServiceReport {
   readonly movements: readonly Movement[];
   readonly endpoints: readonly Endpoint[];
   readonly faults: Faults;
-  /** `now` is ISO 8601. */
+  /** The sandbox's clock. `now` is an ISO 8601 time. */
   readonly clock: { readonly mode: string; readonly now: string };
-  /** An example payload of each type, for the form. */
+  /** An example payload for each type, used in the form. */
   readonly examples: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** `GET api/stream`: server-sent events, each with its `kind` as the event's name. */
+/** `GET api/stream`: server-sent events. The name of each event is its `kind`. */
 export type StreamEntry =
   /** The data of a view has changed, so the page requests it again. */
   | { readonly kind: 'changed'; readonly view: View }

@@ -23,11 +23,11 @@ export interface KeptAttempt {
   readonly row: AttemptRow;
   /** When the attempt began, in epoch ms. */
   readonly at: number;
-  /** The texts that the filter `text` searches. */
+  /** Returns the texts that the filter `text` searches. */
   readonly bodies: () => readonly string[];
 }
 
-/** The columns of a row that describe the response. */
+/** Returns the columns of a row that describe the response. */
 export function toResult(
   answer: EndpointAnswer,
 ): Pick<AttemptRow, 'kind' | 'status' | 'outcome' | 'durationMs'> {
@@ -58,24 +58,24 @@ const TONES: Readonly<Record<AttemptKind, Tone>> = {
 interface Group {
   readonly id: string;
   readonly attempts: KeptAttempt[];
-  /** `undefined` after a change. */
+  /** The row of the event. `undefined` after a change, until the row is built again. */
   row: EventRow | undefined;
-  /** The words of the row about later attempts. */
+  /** Whether the row says that the event will be attempted again. */
   isPending: boolean;
 }
 
-/** How often the process yields to other work while searching bodies. */
+/** The time after which a search of bodies yields to other work, in ms. */
 const TURN_MS = 10;
 const MAX_HISTORY = 10;
 
 interface AttemptSource<Attempt> {
-  /** Returns the kept attempts, oldest first. */
+  /** Returns the attempts that the source keeps, oldest first. */
   readonly attempts: () => readonly Attempt[];
-  /** Reads one attempt. It must return the same object each time. */
+  /** Reads one attempt. The function must return the same object each time. */
   readonly toKept: (attempt: Attempt) => KeptAttempt;
-  /** The ids of the events that will be attempted again. */
+  /** Returns the ids of the events that will be attempted again. */
   readonly pending: () => ReadonlySet<string>;
-  /** The events without a kept attempt. */
+  /** Returns the counts of the events that have no kept attempt. */
   readonly dropped: () => DroppedEvents;
 }
 
@@ -89,7 +89,7 @@ export function createAttemptEvents<Attempt>({
   const groups = new Map<string, Group>();
   let known: ReadonlySet<Attempt> = new Set();
 
-  /** Adds and removes the attempts that were made and dropped since the last call, without reading the others. */
+  /** Adds the attempts that were made since the last call, and removes those that were dropped. Reads no other attempts. */
   function follow(): void {
     const all = new Set(attempts());
     for (const attempt of known) {
@@ -112,7 +112,7 @@ export function createAttemptEvents<Attempt>({
     known = all;
   }
 
-  /** The row of an event, which is rebuilt only after a change. */
+  /** Returns the row of an event. The row is built again only after a change. */
   function rowOf(group: Group, isPending: boolean): EventRow {
     if (group.row === undefined || group.isPending !== isPending) group.row = toRow(group, isPending);
     group.isPending = isPending;
@@ -131,7 +131,7 @@ export function createAttemptEvents<Attempt>({
       (filter.error === undefined || (row.tone !== 'good' && row.verdict.includes(filter.error)));
     const rows: EventRow[] = [];
     let turnEnds = performance.now() + TURN_MS;
-    // Newest first: a group is in the place of its first attempt.
+    // The newest events come first. The place of an event is determined by its first attempt.
     for (const group of [...groups.values()].toReversed()) {
       if (performance.now() > turnEnds) {
         await nextTurn();
@@ -182,12 +182,15 @@ export function createAttemptEvents<Attempt>({
   };
 }
 
-/** Worst first. */
+/** The kinds of attempts, with the worst first. */
 const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/** An edited body is not the body of the event, and a different URL is not the endpoint's URL. */
+/**
+ * Whether the attempt counts for its event. It does not if the body was edited or sent to a URL other than the
+ * endpoint's.
+ */
 export const isOwn = ({ row: { edited, elsewhere } }: KeptAttempt) => edited !== true && elsewhere !== true;
 
 function toRow({ id, attempts }: Group, isPending: boolean): EventRow {

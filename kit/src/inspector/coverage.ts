@@ -25,7 +25,7 @@ export async function readCoverage({
   };
 }
 
-/** Resolves to `false` when the gap is not open, or while another process polls. */
+/** Acknowledges a gap. Resolves to `false` if the gap is not open or another process is polling. */
 export async function acknowledge(
   { operations }: InboxPart,
   { id, until, by, reason }: ActionInputs['acknowledge-gap'],
@@ -43,7 +43,10 @@ function toLastPoll(last: LastReport | undefined): CoverageReport['lastPoll'] {
   return { at, diagnosis: report.diagnosis, problems };
 }
 
-/** Acknowledging part of a gap leaves another gap with the same opening time. Polls change a gap's end. */
+/**
+ * Returns the id of a gap. `openedAt` alone is not unique, because a partly acknowledged gap is split. Polls can change
+ * the end.
+ */
 function toId({ openedAt, from }: Gap): string {
   return [openedAt, from].join('|');
 }

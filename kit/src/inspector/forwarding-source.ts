@@ -12,14 +12,14 @@ import { type AttemptDetail, type AttemptRow, NONE_DROPPED, type StreamEntry } f
 import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** The source of an inspector for the forwarded deliveries of a command and for its inbox. */
+/** An inspector source that shows the deliveries that a command forwards, and the command's inbox. */
 export interface ForwardingSource extends InspectorSource {
   /** Keeps an attempt, and notifies every page. */
   add(attempt: ForwardingAttempt): void;
 }
 
 interface ForwardingParts {
-  /** The inbox as a source of `fromInbox`. */
+  /** The inbox as a source that `fromInbox` created. */
   readonly inbox: InspectorSource;
   readonly settings: Settings;
   /** How long to wait for a response to a resent delivery, in ms. */
@@ -28,12 +28,12 @@ interface ForwardingParts {
 
 interface KeptDelivery extends KeptAttempt {
   readonly event: UnknownEvent;
-  /** Its `reply` contains the start of the response. */
+  /** The bytes that were sent and received. `reply` contains only the start of the response. */
   readonly sent: SentDelivery;
   readonly isReplyCut: boolean;
 }
 
-/** The maximum number of kept attempts (the newest are kept), and the maximum size of their bodies in bytes. */
+/** The limits for kept attempts: their number, and the size of their bodies in bytes. The newest attempts are kept. */
 const MAX_ATTEMPTS = 10_000;
 const MAX_BYTES = 64 * 1_048_576;
 
@@ -62,7 +62,7 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
     ...createAttemptEvents({
       attempts: () => attempts.toArray(),
       toKept: (kept) => kept,
-      // The inbox says which events run again.
+      // The inbox already says which events will run again.
       pending: () => new Set<string>(),
       dropped: () => NONE_DROPPED,
     }),
@@ -117,7 +117,7 @@ interface NewAttempt {
 
 function toKept({ id, event, attempt, sent, edited, elsewhere }: NewAttempt): KeptDelivery {
   const { at, url, headers, body, answer, reply } = sent;
-  // A copy, because a view of the first bytes would keep all of them in memory.
+  // The bytes are copied, because a view of the first bytes would keep the whole body in memory.
   const start = reply && {
     headers: reply.headers,
     body: Buffer.from(reply.body.subarray(0, KEPT_RESPONSE_BYTES)),
@@ -130,7 +130,7 @@ function toKept({ id, event, attempt, sent, edited, elsewhere }: NewAttempt): Ke
       faults: [],
     },
     at: at.getTime(),
-    // Decoded only for a search.
+    // The bodies are decoded only for a search.
     bodies: () => [Buffer.from(body).toString(), start?.body.toString() ?? ''],
     event,
     sent: { at, url, headers, body, answer, reply: start },

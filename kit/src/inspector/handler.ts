@@ -48,11 +48,11 @@ interface InspectorParts {
   readonly source: InspectorSource;
   readonly actions: readonly ActionName[];
   readonly access: Access;
-  /** Begins and ends with a slash. */
+  /** The path of the page. It begins and ends with a slash. */
   readonly basePath: string;
 }
 
-/** A refusal or a failure. The message is for the reader of the page. */
+/** A refused or failed request. The message is for the person who uses the page. */
 class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -61,7 +61,7 @@ class RequestRefused extends Error {
   }
 }
 
-/** The largest body of an action: a delivery of 1 MiB in base64, and its envelope. */
+/** The maximum size of the body of an action, in bytes. It leaves room for a delivery of 1 MiB in base64. */
 const MAX_BODY_BYTES = 2 * 1_048_576;
 
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
@@ -75,7 +75,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     actions: actions.filter((name) => runs[name] !== undefined),
   };
 
-  // Routes are relative to the base path. `authorize` receives the unchanged request of the client.
+  // Routes are relative to the base path. `authorize` receives the client's request unchanged.
   const app = new Hono<{ Bindings: Partial<HttpBindings> }>({
     getPath(request) {
       const { pathname } = new URL(request.url);
@@ -89,7 +89,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
       // The page requests its files by relative URLs.
       return `${pathname}/` === basePath ? context.redirect(`${basePath}${search}`, 308) : next();
     }
-    // A person who opens the page in a browser reads this.
+    // If a person opens the page in a browser, the response must be readable.
     const isOpened = context.req.header('accept')?.includes('text/html') === true;
     return isOpened
       ? context.text(refused.message, refused.status)
@@ -113,7 +113,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     return Response.json(answer, { headers });
   });
   app.get('/api/stream', (context) => {
-    // Hono answers HEAD as GET without the body, and the stream would never end.
+    // Hono treats HEAD as GET and omits the body, so the stream would never end.
     if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream with GET.');
     return stream.respond(context.req.raw);
   });
@@ -140,7 +140,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
 
   return {
     async fetch(request: Request, bindings: Partial<HttpBindings> = {}): Promise<Response> {
-      // Hono rejects for a thrown value that is not an error, such as by `authorize`.
+      // Hono rejects if something throws a value that is not an error, as `authorize` may do.
       const response = await Promise.resolve(app.fetch(request, bindings)).catch(toProblem);
       for (const [name, value] of Object.entries(PAGE_HEADERS)) response.headers.set(name, value);
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
@@ -202,7 +202,7 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     });
 }
 
-/** The event with this id from any part of the source, or else the movement with this key. */
+/** Returns the event with this id from any part of the source or, if there is none, the movement with this key. */
 async function find(
   { inbox, deliveries }: InspectorSource,
   key: string,
@@ -219,7 +219,7 @@ async function find(
   return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
 }
 
-/** The longest text that the page shows without a separate request. */
+/** The maximum length of a text that the page shows without a separate request. */
 const MAX_SHORT = 16_384;
 
 function shortText(event: UnknownEvent | null): string | null {
@@ -287,7 +287,7 @@ const selected = z.object({
   dryRun: z.optional(z.boolean()),
 });
 
-/** The actions of the source. Each action checks its input. */
+/** Returns the actions that the source allows. Each action checks its input. */
 function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
   return {
     ...(deliveries && {
@@ -311,7 +311,7 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
         if (Object.values(wanted.filter).every((value) => value === undefined)) {
           throw new RequestRefused(
             409,
-            'Nothing was discarded. Set a filter, because every event would be discarded without one.',
+            'Nothing was discarded. Set a filter, because without a filter, every event would be discarded.',
           );
         }
         return ask(applyToSelected(inbox, 'discard', wanted));
@@ -329,7 +329,7 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
   };
 }
 
-/** The sandbox checks the inputs that are only an object here. */
+/** Returns the actions of a sandbox. Some inputs are checked only by the sandbox itself. */
 function serviceActions(sandbox: SandboxOperations): Actions {
   return {
     fire: async (input) => {
@@ -355,7 +355,10 @@ function serviceActions(sandbox: SandboxOperations): Actions {
   };
 }
 
-/** Awaits the inbox, and refuses with only the code of an error, because its message may quote a connection string. */
+/**
+ * Awaits the inbox. If the inbox fails, refuses with only the error's code, because the message can quote a connection
+ * string.
+ */
 async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;

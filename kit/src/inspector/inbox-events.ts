@@ -21,7 +21,10 @@ import {
 } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
-/** How many events a request reads to find part of an id or a text, which an inbox cannot look up. */
+/**
+ * The maximum number of events that a request reads to find part of an id or a text, because an inbox cannot look these
+ * up.
+ */
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
@@ -49,7 +52,7 @@ export async function listEvents(
   return { rows: found.map(toRow), next: null, searched };
 }
 
-/** Counts the events of an inbox. Events that would have to be read are not counted. */
+/** Counts the events in an inbox by state. Returns no counts if the events would have to be read for that. */
 export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
   const { state: _, ...rest } = filter;
   const exact = await toExactFilter(inbox, rest);
@@ -61,7 +64,7 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-/** The filter in the inbox's terms; `undefined` if events must be read to find those that match. */
+/** Converts the filter for the inbox. Returns `undefined` if the inbox cannot look up the matching events. */
 export async function toExactFilter(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -87,7 +90,8 @@ function toShared({
   const [, path = '', value = ''] = /^(?:payload\.)?([^=]+)=(.*)$/s.exec(payload?.trim() ?? '') ?? [];
   return {
     ...rest,
-    // By the last change, as the command line selects: an event that is dead since yesterday came earlier.
+    // Times select events by their last change, as on the command line, because an event that died yesterday can have
+    // arrived earlier.
     ...{ updatedSince: since, updatedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
     payload: payload === undefined ? undefined : [[path, value]],
@@ -155,7 +159,7 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
-/** Whether a process is running the event. Once the lease has expired, none is, although the state stays the same. */
+/** Whether a process is running the event. Once the lease has expired, no process is, although the state stays `leased`. */
 export function isRunning({ state, dueAt }: InboxRecord): boolean {
   return state === 'leased' && (dueAt ?? 0) > Date.now();
 }

@@ -16,17 +16,18 @@ export interface InboxSourceOptions {
    */
   readonly name: string;
   /**
-   * The time between two reads of the inbox while a page is open, in ms. It is longer after a slow read. @default 2000
+   * The time between two reads of the inbox while a page is open, in ms. After a slow read, the time is longer.
+   * @default 2000
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now and resolves to its outcome, such as `async (event) => (await receiver.accept(event,
+   * Runs an event now and resolves to the outcome. An example is `async (event) => (await receiver.accept(event,
    * 'redrive')).kind`. Required for the action `run`. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /**
-   * The `--inbox` value for this inbox, such as `env:ORDERS_DATABASE_URL`, used in commands to paste. It must not
-   * contain a password. @default 'env:DATABASE_URL'
+   * The `--inbox` value for this inbox in commands that users paste, such as `env:ORDERS_DATABASE_URL`. The value must
+   * not contain a password. @default 'env:DATABASE_URL'
    */
   readonly flag?: string | undefined;
   /** Returns the last report of the poller and its time, if this process polls. @default none */
@@ -61,14 +62,13 @@ const shape = {
 
 /** After this time without a response, the inbox counts as lost and is read again. */
 const TIME_LIMIT_MS = 10_000;
-/** The largest share of time spent reading the inbox, because an SQLite inbox blocks the app while it is read. */
+/** The maximum share of time spent on reading the inbox. Reading an SQLite inbox blocks the app. */
 const MAX_LOAD = 0.02;
-/** The longest such pause, so that an inbox that responds again is noticed. */
+/** The maximum pause between two reads, in ms. It ensures that the page soon notices when the inbox responds again. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Creates the source for an inbox, which shows its events and its coverage. The inbox is read only while a page is
- * open.
+ * Creates a source that shows the events and the coverage of an inbox. The inbox is read only while a page is open.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  */
@@ -80,9 +80,12 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     );
   }
   const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
-  /** The counts of the last read while a page is open. Counting may be slow, and every page needs them. */
+  /**
+   * The counts from the last read. They are kept while a page is open, because counting can be slow and every page
+   * needs them.
+   */
   let counted: readonly InboxCount[] | undefined;
-  /** Counts again after an action. */
+  /** Wraps an action so that the events are counted again after it. */
   const changing =
     <Values extends readonly unknown[], Answer>(work: (...values: Values) => Promise<Answer>) =>
     async (...values: Values) => {
@@ -128,7 +131,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   };
 }
 
-/** The inbox does not respond, for example because a connection was lost silently. */
+/** The error for an inbox that does not respond, for example because a connection was lost silently. */
 class NoAnswer extends Error {}
 
 const answered = <Answer>(answer: Answer | Promise<Answer>) =>
@@ -140,7 +143,7 @@ interface Watch {
   readonly pollIntervalMs: number;
   /** Reads the parts of the views' data that show a change. */
   readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
-  /** Called instead of a read when no page is open, and at the end. */
+  /** Called instead of a read if no page is open, and at the end. */
   readonly rest: () => void;
 }
 
@@ -155,7 +158,10 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
     if (!isClosed) listener(entry);
   }
 
-  /** The first read also reports a change, because the page requested its data earlier. */
+  /**
+   * Reports a change if the data differs. The first read always reports a change, because the page requested its data
+   * earlier.
+   */
   function compare(view: 'events' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
     if (seen.get(view) !== text) tell({ kind: 'changed', view });
@@ -195,7 +201,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   };
 }
 
-/** Why an inbox cannot be read. Only codes are used, because drivers' messages may quote a connection string. */
+/** Says why an inbox cannot be read. Only codes are used, because a driver's message can quote a connection string. */
 export function describeLoss(thrown: unknown): string {
   if (thrown instanceof NoAnswer) return 'The inbox does not respond.';
   const codes: string[] = [];

@@ -42,11 +42,11 @@ export type {
 export interface InspectorOptions {
   /** The source of the data: `fromSandbox`, `fromInbox` or your own. */
   readonly source: InspectorSource;
-  /** The actions that the page allows. Without any, the page is read-only. @default none */
+  /** The actions that the page allows. Without actions, the page is read-only. @default none */
   readonly actions?: readonly ActionName[] | undefined;
   /**
-   * Decides whether a request may see the page and use its actions. Called for each request. Only `true` allows the
-   * request; an error refuses it. Check the operator's session here.
+   * Decides whether a request is allowed to see the page and use its actions. Called for each request. Only `true`
+   * allows the request. If the function throws, the request is refused. Check the operator's session here.
    */
   readonly authorize: (request: Request) => boolean | Promise<boolean>;
   /** The path of the page, unless your framework removes it from the URL. @default '/' */
@@ -57,7 +57,7 @@ export interface InspectorOptions {
 export interface Inspector {
   /** Responds to requests for the page, its files, its data and its actions. Never rejects. */
   fetch(request: Request): Promise<Response>;
-  /** Stops watching the source and disconnects every page. */
+  /** Stops watching the source, and disconnects every page. */
   close(): void;
 }
 
@@ -69,7 +69,7 @@ const shape = {
   actions: z._default(z.array(oneOf(ACTION_NAMES), 'must be a list of actions'), []),
   authorize: z.custom<InspectorOptions['authorize']>(
     (value) => typeof value === 'function',
-    'must be a function that decides which requests may see the page',
+    'must be a function that decides which requests are allowed to see the page',
   ),
   basePath: z._default(nonEmptyString, '/'),
 } satisfies Readonly<Record<keyof InspectorOptions, z.ZodMiniType>>;

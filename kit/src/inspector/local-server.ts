@@ -5,17 +5,20 @@ import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
-/** Creates an inspector that a tool serves at the root of its own server. By default it has every action of its source. */
+/**
+ * Creates an inspector that a tool serves at the root of its own server. By default, every action of the source is
+ * allowed.
+ */
 export function createLocalInspector(source: InspectorSource, actions: readonly ActionName[] = ACTION_NAMES) {
   let port = 0;
   const access = tokenAccess(() => port);
   const handler = createHandler({ source, actions, access, basePath: '/' });
   return {
     ...handler,
-    /** The URL to open, at a server with this base URL. It contains the token. */
+    /** Returns the URL to open at a server with this base URL. The returned URL contains the token. */
     urlAt(baseUrl: string): string {
       const url = new URL(`/?token=${access.token}`, baseUrl);
-      // A URL omits the default port of its scheme.
+      // A URL does not contain the default port of its scheme.
       port = Number(url.port || 80);
       // Browsers cannot open the address of all interfaces, and only loopback names are accepted.
       if (!isLoopback(url.hostname)) url.hostname = '127.0.0.1';
@@ -24,7 +27,7 @@ export function createLocalInspector(source: InspectorSource, actions: readonly 
   };
 }
 
-/** Serves an inspector on a port of the loopback; 0 picks a free one. */
+/** Serves an inspector on a port of the loopback interface. 0 picks a free port. */
 export async function serveInspector(
   source: InspectorSource,
   { port, actions }: { readonly port: number; readonly actions?: readonly ActionName[] | undefined },

@@ -8,12 +8,12 @@ import type { SandboxOperations } from '../sandbox/index.js';
 import type { AttemptKind, FlowNumber, OverviewCheck, OverviewReport } from './api.js';
 import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from './source.js';
 
-/** How long pages share one result, in ms. */
+/** How long all pages share the same result, in ms. */
 const KEEP_MS = 1_000;
-/** After a slow read, the result is shared for this many times as long. */
+/** After a slow read, pages share the result for this many times as long as the read took. */
 const KEEP_FACTOR = 20;
 
-/** Returns whether everything is fine. Pages that ask at the same time share one result. */
+/** Creates a function that reports whether everything is fine. Pages that ask at about the same time share one report. */
 export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {
   let last: { readonly report: Promise<OverviewReport>; until: number } | undefined;
   return (fresh) => {
@@ -78,7 +78,7 @@ function causesOf({ groups }: ErrorGroups, state: InboxState): readonly string[]
   return groups.flatMap((group) => (group.state === state ? group.error : [])).slice(0, MAX_CAUSES);
 }
 
-/** Since when each check needs a person. */
+/** Finds out when the problem behind each check began. */
 async function findAges(
   inbox: InspectedInbox,
   { counts }: Health,
@@ -141,7 +141,7 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
       'refused by the endpoint. Open an event to see why, and what to change.',
       'No events are refused.',
     ],
-    failed: ['failed in the endpoint. Open the newest event to see the response.', 'No events fail.'],
+    failed: ['failed in the endpoint. Open the newest event to see the response.', 'No events failed.'],
     unanswered: [
       'without a response. Check that the endpoint is running at its URL.',
       'Every delivery got a response.',
@@ -174,7 +174,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
     return { name, tone, message, count, since: null, causes: [] };
   });
   if (exhausted > 0) {
-    const message = `${countOf(exhausted, 'event')} never accepted, with attempts that are no longer kept. Raise maxAttemptsKept to keep more.`;
+    const message = `${countOf(exhausted, 'event')} never accepted, and their attempts are no longer kept. Raise maxAttemptsKept to keep more attempts.`;
     checks.unshift({ name: 'dropped', tone: 'bad', message, count: exhausted, since: null, causes: [] });
   }
   const findings = [
@@ -206,7 +206,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
   };
 }
 
-/** The events that were first attempted in the last hour. */
+/** Counts the events that were first attempted in the last hour. */
 async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowNumber[]> {
   const { states } = await deliveries.counts({ since: deliveries.now() - HOUR_MS });
   const total = (states ?? []).reduce((sum, { count }) => sum + count, 0);
@@ -219,7 +219,7 @@ async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowN
   ];
 }
 
-/** Durations of other faults, which do nothing by themselves. */
+/** The durations that belong to other faults. By themselves, they have no effect. */
 const FAULT_PARTS: ReadonlySet<keyof Faults> = new Set([
   ...(['reorderMs', 'delayMs', 'apiRetryAfterMs', 'apiSlowMs'] as const),
 ]);

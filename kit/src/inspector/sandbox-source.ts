@@ -15,7 +15,7 @@ import {
 import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** The source of an inspector for a sandbox in this process: its deliveries and its world. */
+/** Creates an inspector source for a sandbox in this process. It shows the deliveries and the world of the sandbox. */
 export function fromSandbox(sandbox: Sandbox): InspectorSource {
   return {
     name: 'sandbox',
@@ -53,7 +53,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
         );
       }
       const { deliveryId, request, faults } = attempt;
-      // A fault changed the bytes after the sandbox had signed them; a resent delivery has no faults.
+      // A fault changed these bytes after the sandbox had signed them, but a resent delivery must have no faults.
       const own = faults.includes('reserialise') ? undefined : bytesOf(request);
       const resent = await sandbox.resend(deliveryId, { url: url ?? request.url, body: body ?? own });
       return toKept(resent).row;
@@ -74,7 +74,7 @@ function countDropped(sandbox: Sandbox): DroppedEvents {
     return new Map(pairs.map(({ eventId, endpointId }) => [`${eventId} ${endpointId}`, eventId]));
   };
   const [pending, delivered] = [countOf('pending'), countOf('delivered')];
-  // A delivery that was repeated counts by its success.
+  // If a delivery was repeated, only its success counts.
   const exhausted = new Set(
     [...countOf('exhausted')].flatMap(([pair, id]) => (delivered.has(pair) || pending.has(pair) ? [] : id)),
   );
@@ -85,7 +85,7 @@ function countDropped(sandbox: Sandbox): DroppedEvents {
   };
 }
 
-/** Each attempt is read once, because its response must be parsed to find the outcome. */
+/** The attempts that were already read. Each is read only once, because its response must be parsed to find the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {
@@ -115,7 +115,7 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
     response: response && {
       ...toMessage(response),
       status: response.status,
-      // A response of exactly the kept length was probably longer.
+      // A response that is exactly as long as the limit for kept responses was probably longer.
       cut:
         bytesOf(response).length === KEPT_RESPONSE_BYTES &&
         response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),
@@ -145,13 +145,13 @@ export function toClock({ clock }: SandboxOperations): ServiceReport['clock'] {
   return { mode: clock.mode, now: new Date(clock.now()).toISOString() };
 }
 
-/** Feed entries that the sandbox view shows. */
+/** Matches the feed entries that the sandbox view shows. */
 const SANDBOX_ENTRY = /^(movement|endpoint|faults|clock)\./;
 
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
   const isReset = kind === 'sandbox.reset';
   if (kind === 'attempt.made' || isReset) yield { kind: 'changed', view: 'events' };
-  // A fault with a limited count has one occurrence fewer.
+  // If the fault has a limited count, one occurrence less remains.
   const hasFaults = kind === 'attempt.made' && (data as Attempt).faults.length > 0;
   if (hasFaults || isReset || SANDBOX_ENTRY.test(kind)) yield { kind: 'changed', view: 'sandbox' };
 }

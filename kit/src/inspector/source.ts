@@ -11,18 +11,18 @@ import type {
   StreamEntry,
 } from './api.js';
 
-/** The source of an inspector. It provides the parts that it can show. */
+/** The source of an inspector. It provides only the parts that it can show. */
 export interface InspectorSource {
   /** The name of the source on the page, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
-  /** The inbox. It also provides the coverage view. */
+  /** The inbox, which also provides the coverage view. */
   readonly inbox?: InboxPart | undefined;
   /** The world of a sandbox. */
   readonly service?: SandboxOperations | undefined;
   /**
-   * Calls the listener with each event of the source until you call the returned function. A source that polls can
-   * pause while no page is open.
+   * Calls the listener with each entry until you call the returned function. `isWatched` returns whether a page is
+   * open. A source that polls can pause if no page is open.
    */
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
@@ -33,18 +33,18 @@ export interface EventQuery extends EventFilter {
   readonly after?: string | undefined;
 }
 
-/** Attempts at deliveries, and the events that they deliver. */
+/** The attempts at deliveries, and the events that were delivered. */
 export interface DeliveriesPart {
-  /** Newest first. */
+  /** Returns the events, newest first. */
   events(query: EventQuery): Promise<EventPage>;
   counts(filter: EventFilter): Promise<EventCounts>;
-  /** The time of the source, in epoch ms. */
+  /** Returns the time of the source, in epoch ms. */
   now(): number;
   /** Returns the event and its attempts, oldest first, or `undefined` if no attempt is kept. */
   event(id: string): EventRow | undefined;
   /** Returns the attempt, or `undefined` if it is no longer kept. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Sends the bytes of an attempt, or different bytes, once more. Resolves to the new attempt. */
+  /** Sends the bytes of an attempt again, or sends different bytes instead. Resolves to the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
@@ -61,7 +61,7 @@ export interface LastReport {
   readonly at: number;
 }
 
-/** How the command line opens an inbox, unless the app says it. */
+/** The `--inbox` value in commands that users paste, unless the app provides another value. */
 export const DEFAULT_FLAG = 'env:DATABASE_URL';
 
 export interface InboxPart {
@@ -70,6 +70,6 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
-  /** The `--inbox` value for this inbox, used in commands to paste. @default 'env:DATABASE_URL' */
+  /** The `--inbox` value for this inbox in commands that users paste. @default 'env:DATABASE_URL' */
   readonly flag?: string | undefined;
 }

@@ -3,17 +3,18 @@ import type { StreamEntry } from './api.js';
 
 /** How many entries are kept for pages that reconnect. */
 const KEPT = 1_000;
-/** How many pieces a page may fall behind before it is disconnected and reconnects. This limits the memory. */
+/** How many pieces a page can fall behind before it is disconnected and must reconnect. This limits the memory in use. */
 const MAX_LAG = 200;
 const PING_INTERVAL_MS = 15_000;
-/** How often entries are sent: a page cannot show more, and ten pages then cost as little as one. */
+/** The time between two sends, in ms. A page cannot show more, and ten pages then cost as little as one page. */
 const SEND_INTERVAL_MS = 100;
 
 type Reader = ReadableStreamDefaultController<Uint8Array>;
 
 /** Creates a stream that sends events to every page. Each entry is serialized once, however many pages read it. */
 export function createStream() {
-  // A page that reconnects to another process must not mistake its numbers for those of this one.
+  // The run is part of each id, so that a page that reconnects to another process does not confuse the numbers of the
+  // two processes.
   const run = randomBytes(6).toString('hex');
   const encoder = new TextEncoder();
   const kept: string[] = [];
@@ -21,7 +22,7 @@ export function createStream() {
   /** The entries that have not been sent yet. */
   let unsent: string[] = [];
   let count = 0;
-  /** Since when the source has been lost, for pages that open later. */
+  /** The entry that says since when the source has been lost. Pages that open later need this entry. */
   let lost: string | undefined;
   let sending: NodeJS.Timeout | undefined;
   let pings: NodeJS.Timeout | undefined;
@@ -53,7 +54,7 @@ export function createStream() {
     pings = undefined;
   }
 
-  /** The entries after the given id, or `undefined` if some of them have been dropped. */
+  /** Returns the entries after the given id, or `undefined` if some of these entries have been dropped. */
   function since(id: string | null): readonly string[] | undefined {
     if (id === null) return [];
     const [, of, digits] = /^(\w+)-(\d+)$/.exec(id) ?? [];
@@ -72,16 +73,20 @@ export function createStream() {
       kept.push(text);
       if (kept.length > KEPT) kept.shift();
       if (readers.size === 0) return;
-      // Only the last of several equal changes is sent, because pages request the same data for each.
+      // Only the last of several equal changes is sent, because pages would request the same data again for each of
+      // them.
       if (entry.kind === 'changed') unsent = unsent.filter((each) => !each.endsWith(data));
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();
     },
-    /** The id of the last entry. */
+    /** Returns the id of the last entry. */
     position: () => `${run}-${count}`,
-    /** Sends server-sent events, first those missed since `Last-Event-ID` or `?after`, or `reset` if they have been dropped. */
+    /**
+     * Sends server-sent events. The events missed since `Last-Event-ID` or `?after` come first, or `reset` if any of
+     * them have been dropped.
+     */
     respond(request: Request): Response {
-      // Unsent entries are for the earlier readers.
+      // Entries that have not been sent yet are only for the readers that were connected before.
       flush();
       const last = request.headers.get('last-event-id') ?? new URL(request.url).searchParams.get('after');
       const missed = since(last);
@@ -91,7 +96,7 @@ export function createStream() {
           start(reader) {
             own = reader;
             readers.add(reader);
-            // With its id, a page that is disconnected before the first entry can request the missed entries.
+            // This id lets a page request the missed entries if it is disconnected before the first entry.
             const id = `${run}-${count - (missed?.length ?? 0)}`;
             const first = `retry: 1000\nid: ${id}\nevent: ${missed === undefined ? 'reset' : 'open'}\ndata: {}\n\n`;
             reader.enqueue(encoder.encode([first, ...(missed ?? []), lost ?? ''].join('')));

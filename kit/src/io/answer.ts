@@ -7,13 +7,13 @@ export const LOSSES = ['drop', 'cut', 'reset'] as const;
 /**
  * How an endpoint responded.
  *
- * - `reply`: with a status. `outcome` and `code` come from the response of a stablehooks receiver.
+ * - `reply`: the endpoint returned a status. `outcome` and `code` come from the response of a stablehooks receiver.
  *
- * - `silence`: not within the time limit.
+ * - `silence`: the endpoint did not respond within the time limit.
  *
- * - `unreachable`: there was no connection, or it broke. `reason` is the system's error code.
+ * - `unreachable`: the connection failed or broke. `reason` is the system's error code.
  *
- * - `lost`: a sandbox fault dropped the delivery, or the response if `fault` is `reset`.
+ * - `lost`: a sandbox fault dropped the delivery or, if `fault` is `reset`, the response.
  */
 export type EndpointAnswer = { readonly elapsedMs: number } & (
   | (ReplyReport & {
@@ -29,21 +29,21 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
   | { readonly kind: 'lost'; readonly fault: (typeof LOSSES)[number] }
 );
 
-/** The report in a response, as text; `undefined` if the response has none. */
+/** What the body of a response reports, as text. A part that the body does not contain is `undefined`. */
 export interface ReplyReport {
   readonly outcome: string | undefined;
   readonly code: string | undefined;
   /** Whether the response is an HTML page. @default false */
   readonly isPage?: true;
-  /** Whether the response is longer than 65,536 bytes, so its outcome is not known. @default false */
+  /** Whether the response is longer than 65,536 bytes. The outcome is then not known. @default false */
   readonly isCut?: true;
 }
 
 export const MAX_REPLY_BYTES = 65_536;
 
 /**
- * Reads the report in a response. Pass at least one byte more than {@link MAX_REPLY_BYTES} to show that the body was
- * truncated.
+ * Reads what the body of a response reports. If the body was truncated, pass more than {@link MAX_REPLY_BYTES} bytes of
+ * it, so that this function can tell.
  */
 export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   const unknown = { outcome: undefined, code: undefined };
@@ -63,7 +63,7 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
 
 type Reply = Readonly<Record<string, unknown>>;
 
-/** How a receiver that is not built with stablehooks reports a failure. The text may contain a payload. */
+/** Returns the failure that is reported by a receiver not built with stablehooks. The text can contain a payload. */
 function failureIn(reply: Reply): string | undefined {
   const isSet = (name: string) =>
     Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
@@ -75,8 +75,8 @@ function failureIn(reply: Reply): string | undefined {
 }
 
 /**
- * Whether the response is a 2xx, after which the sender stops. Nothing else counts as delivered. The handler need not
- * have run.
+ * Whether the response is a 2xx, after which the sender does not send the event again. Only a 2xx counts as delivered,
+ * even if no handler ran.
  */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
@@ -84,14 +84,14 @@ export function isDelivered(answer: EndpointAnswer): boolean {
 }
 
 /**
- * Whether the endpoint refused the signature with a 401 or 403. Any other 4xx does not show that it checked the
- * signature.
+ * Whether the endpoint refused the signature with a 401 or 403. Any other 4xx does not show that the endpoint checked
+ * the signature.
  */
 export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
 
-/** Whether the response points to a wrong URL or secret, so that further deliveries cannot help. */
+/** Whether the response shows that the URL or the secret is wrong. Further deliveries would get the same response. */
 export function isWrongTarget(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);
@@ -101,12 +101,12 @@ export function isWrongTarget(answer: EndpointAnswer): boolean {
   return answer.kind === 'unreachable' || isElsewhere || isPage || isSignatureRefused(answer);
 }
 
-/** The status of the response; 0 without a response. */
+/** Returns the status of the response, or 0 if there was no response. */
 export function statusOf(answer: EndpointAnswer): number {
   return answer.kind === 'reply' ? answer.status : 0;
 }
 
-/** The fault of a sandbox that made the signature wrong. */
+/** Returns the sandbox fault that made the signature wrong, if there was one. */
 export function faultOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.fault : undefined;
 }
@@ -116,8 +116,8 @@ export type Copy = 'first' | 'repeated';
 
 /**
  * Whether the response shows that the endpoint handled or enqueued the event. Commands that send events succeed only
- * with such a response: a 2xx with `handled` or `queued`, or, from a receiver that is not built with stablehooks, a 2xx
- * whose body is neither a page nor JSON with an outcome, a code or a failure report. A truncated response shows
+ * with such a response. A stablehooks receiver returns a 2xx with `handled` or `queued`. Any other receiver returns a
+ * 2xx whose body is neither a page nor JSON with an outcome, a code or a failure report. A truncated response shows
  * nothing.
  *
  * For the repeated copy, only `duplicate` is a success. `handled` is a failure, because the handler ran twice. If a
@@ -132,7 +132,7 @@ export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolea
 
 const SUCCESS = { first: 'handled', repeated: 'duplicate' } as const;
 
-/** Whether the response is a 2xx that does not show that the endpoint handled or enqueued the event, now or earlier. */
+/** Whether the response is a 2xx, but does not show that the endpoint has handled or enqueued the event. */
 export function isWithoutEffect(answer: EndpointAnswer): boolean {
   const isShown = isAccepted(answer) || isAccepted(answer, 'repeated');
   return isDelivered(answer) && faultOf(answer) === undefined && !isShown;
@@ -143,22 +143,22 @@ export function reportsNoHandler(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && ['ignored', 'parked'].includes(outcomeOf(answer) ?? '');
 }
 
-/** Whether the endpoint accepted the event for later, so the response does not show the effect. */
+/** Whether the endpoint accepted the event to run it later. The response then does not show the effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
 
-/** Whether another delivery or process of the endpoint runs the event or must run it. */
+/** Whether another delivery of the event, or another process of the endpoint, is running the event or must run it. */
 export function isBusy(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
 }
 
-/** The outcome in the response of a stablehooks receiver; `undefined` for other receivers. */
+/** Returns the outcome in the response of a stablehooks receiver, or `undefined` for any other receiver. */
 export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/** The response in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no response in 10 s`. */
+/** Describes the response in a few words, such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;
   if (answer.kind === 'lost')
@@ -178,7 +178,7 @@ export function isAnswerLost({ fault }: { readonly fault: string }): boolean {
   return fault === 'reset';
 }
 
-/** A time limit as it was typed, with the precision of a timer: `400 ms`, `1.5 s`. */
+/** Formats a time limit the way people type it, such as `400 ms` or `1.5 s`. The measured time is rounded. */
 function formatWait(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }

@@ -21,7 +21,7 @@ export interface DeliveryRequest {
 
 const PIECES = 3;
 
-/** The response itself, together with the facts about it. */
+/** A response, with its headers and the start of its body. */
 export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
   /** The first 64 KiB of the body. */
@@ -29,9 +29,9 @@ export interface Reply {
 }
 
 export interface Delivered {
-  /** Without the body, because commands keep thousands of these. */
+  /** What the response shows. The body is left out, because commands keep thousands of these objects. */
   readonly answer: EndpointAnswer;
-  /** `undefined` without a response. */
+  /** The response, or `undefined` if there was none. */
   readonly reply: Reply | undefined;
 }
 
@@ -84,7 +84,7 @@ function toRecord(headers: NodeJS.Dict<string[]>): Readonly<Record<string, strin
   return Object.fromEntries(Object.entries(headers).map(([name, values = []]) => [name, values.join(', ')]));
 }
 
-/** @throws Node's error for a header or a URL that no request can have. */
+/** @throws Node's error if a header or the URL is not valid in a request. */
 function begin(
   url: string,
   { method = 'POST', headers, body, signal, chunked = false }: DeliveryRequest,
@@ -93,7 +93,7 @@ function begin(
   const sized = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length };
   const length = method === 'GET' ? {} : sized;
   return request(url, {
-    // A new connection, because the other side may close a kept connection at the moment of its reuse.
+    // Each request opens a new connection, because the other side could close a kept connection just as it is reused.
     agent: false,
     method,
     headers: { ...headers, ...length },
@@ -108,7 +108,7 @@ function reasonOf(error: unknown): string {
 
 async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: DeliveryRequest): Promise<void> {
   if (cutAtBytes !== undefined) {
-    // Bytes that the system has accepted arrive before the connection ends.
+    // Once the system has accepted these bytes, they arrive before the connection ends.
     await new Promise((resolve) => sent.write(body.subarray(0, cutAtBytes), resolve));
     sent.destroy();
     return;

@@ -1,4 +1,4 @@
-/** Prints deliveries: one row each, the meaning of failures, and a summary. */
+/** Prints a row for each delivery, explains failures, and prints a summary. */
 import type { UnknownEvent } from 'stablehooks';
 import { explainAnswer } from '../explain/replies.js';
 import {
@@ -58,8 +58,8 @@ function toData(answer: EndpointAnswer): object {
 }
 
 /**
- * Notes the meaning and the fix for each kind of response that is not a success, once per kind. {@link noteNotDue} has
- * its own note.
+ * Explains each kind of response that is not a success, and how to fix the problem. Each kind is explained only once.
+ * For events that are not due, {@link noteNotDue} prints the note instead.
  */
 export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
@@ -71,12 +71,12 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   if (fault !== undefined && isDelivered(answer))
     return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery; its output shows each attempt.`;
+    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)
-      ? `response lost: the sandbox dropped the response (fault ${answer.fault}), so the handler may have run. The sandbox may retry the delivery; its output shows each attempt.`
-      : `lost: the attempt did not reach the handler because of the sandbox fault ${answer.fault}. The sandbox may retry the delivery; its output shows each attempt.`;
+      ? `response lost: the sandbox dropped the response (fault ${answer.fault}), so the handler may have run. The sandbox may retry the delivery. The output of the sandbox shows each attempt.`
+      : `lost: the attempt did not reach the handler because of the sandbox fault ${answer.fault}. The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   }
   if (isNotDue(answer)) return undefined;
   const { what, fix } = explainAnswer(answer);
@@ -107,7 +107,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
 }
 
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // Without its time, so that all missing responses are one kind.
+  // The time is left out, so that all missing responses count as the same kind.
   const words = rows.map(({ answer }) =>
     answer.kind === 'silence' ? 'no response' : describeAnswer(answer),
   );

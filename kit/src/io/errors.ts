@@ -29,19 +29,19 @@ export interface Failure {
   readonly message: string;
 }
 
-/** The exit code and the one line for any thrown value. */
+/** Returns the exit code and the one-line message for any thrown value. */
 export function toFailure(thrown: unknown): Failure {
   const { exitCode, message } = classify(thrown);
   return { exitCode, message: toPlain(message.replaceAll(/\s*[\r\n]+\s*/g, ' ').trim()) };
 }
 
 function classify(thrown: unknown): Failure {
-  // The packages wrap an inbox's errors.
+  // The packages wrap the errors of an inbox, so the expected error can be a cause.
   const expected = errorChain(thrown).find((error) => error instanceof CommandError);
   if (expected !== undefined) return expected;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
-  // If the request may have been carried out, the message must not advise a retry.
+  // It is possible that the service carried out the request, so the message must not advise a retry.
   const isUnclear =
     thrown instanceof StablehooksError && isChange(thrown) && !('unsent' in thrown && thrown.unsent);
   if (system && !isUnclear) return system;
@@ -71,10 +71,10 @@ export function toInboxError(thrown: unknown): unknown {
     : unreachableError(`The inbox failed: ${what}. Check the inbox, then try again.`, { cause: thrown });
 }
 
-/** The code of Postgres (class 28) or MySQL, or the start of a reply of Redis or of a message of `pg`. */
+/** Matches the error codes of Postgres (class 28) and MySQL, and the start of a reply from Redis or a message from `pg`. */
 const REFUSED_USER = /^(?:28\w{3}|ER_\w*ACCESS_DENIED\w*|WRONGPASS|NOAUTH|SASL:) /;
 
-/** The object, with every error of its methods converted by `toError`. */
+/** Returns the object with methods whose errors are converted by `toError`. */
 export function withErrors<Target extends object>(
   target: Target,
   toError: (thrown: unknown) => unknown,
@@ -98,7 +98,7 @@ export function withErrors<Target extends object>(
   });
 }
 
-/** The error and its causes, innermost first, because the innermost one has the system's code. */
+/** Returns the error and its causes, innermost first, because the innermost error has the system's code. */
 function errorChain(thrown: unknown): readonly Error[] {
   const chain: Error[] = [];
   for (let error = thrown; error instanceof Error && chain.length < 8; error = error.cause)
@@ -107,7 +107,7 @@ function errorChain(thrown: unknown): readonly Error[] {
 }
 
 function exitCodeOf(error: StablehooksError): ExitCode {
-  // The sandbox runs in this process, so it refuses only flags.
+  // The sandbox runs in this process, so if it refuses something, a flag is wrong.
   if (error.code === 'ERR_CONFIG_INVALID' || error.code.startsWith('ERR_SANDBOX_')) return EXIT.usage;
   if (error.code === 'ERR_API_STATUS') {
     const status = statusOf(error);
@@ -141,11 +141,11 @@ function messageOf(error: StablehooksError): string {
   if (isHtml(body)) {
     const unclear =
       isChange(error) && status >= 500
-        ? ' It may have carried out the request, so check before you try again.'
+        ? ' The service may have carried out the request, so check before you try again.'
         : '';
     return `The service responded with ${status} and an HTML page, which usually means that another server or a proxy responded.${unclear} ${CHECK_BASE_URL}`;
   }
-  // A sandbox also answers 403 to an unknown host name, with its own fix.
+  // A sandbox also responds with 403 to an unknown host name, but its response already contains the fix.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN, or pass --token-file, with a token that is valid for this base URL.`;
   }
@@ -154,18 +154,18 @@ function messageOf(error: StablehooksError): string {
 
 const CHECK_BASE_URL = 'Check --base-url (STABLEHOOKS_BASE_URL).';
 
-/** The start of an error's body for people: the `detail` of `application/problem+json`. */
+/** Returns the start of an error's body for people, or the `detail` if the body is `application/problem+json`. */
 export function describeBody(body: string): string {
   try {
     const { detail, errors } = JSON.parse(body) ?? {};
     if (typeof detail === 'string') return shorten([detail, ...fieldErrors(errors, detail)].join(' '));
   } catch {
-    // Not JSON: show its start.
+    // The body is not JSON, so its start is shown.
   }
   return shorten(body);
 }
 
-/** The messages about single fields that are not in the detail. */
+/** Returns the messages about single fields, unless the detail already contains them. */
 function fieldErrors(errors: unknown, detail: string): readonly string[] {
   if (!Array.isArray(errors)) return [];
   return errors.flatMap((error: unknown) => {
@@ -183,23 +183,23 @@ function shorten(body: string): string {
   return toPlain(body.trim()).slice(0, MAX_BODY_SHOWN);
 }
 
-/** The first characters of an error's body are enough: it may be a page of HTML. */
+/** How many characters of an error's body are shown. The rest is left out, because the body can be an HTML page. */
 const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Free up space or choose another location. Data that is already written is kept.';
 
-/** Codes of disks and databases after which the same command may succeed later (exit 3). */
+/** Error codes from disks and databases after which the same command can succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
   EFBIG: `The file cannot grow any further. ${DISK}`,
   SQLITE_FULL: `The disk is full. ${DISK}`,
-  EIO: 'The disk reported an I/O error. Check it.',
+  EIO: 'The disk reported an I/O error. Check the disk.',
   SQLITE_IOERR: `SQLite cannot write: the disk may be full. ${DISK}`,
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };
 
-/** Codes that the user can fix only by changing the command (exit 2). */
+/** Error codes for problems that the user can fix only by changing the command (exit 2). */
 const USAGE: Readonly<Record<string, string>> = {
   EROFS: 'The file system is read-only. Choose another location.',
   ENOENT: 'The file or folder does not exist. Check the path.',

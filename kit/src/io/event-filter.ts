@@ -1,6 +1,6 @@
 /**
- * The events that a person selects, for the commands and the page. The inbox looks up some conditions. Others are read
- * from its events.
+ * Selects events for the commands and the page. The inbox can look up some of the conditions. To check the others, this
+ * module reads the events.
  */
 import type { InboxFilter, InboxOperations, InboxRecord } from 'stablehooks';
 import { toErrorPattern } from '../explain/error-groups.js';
@@ -14,7 +14,7 @@ import { isObject } from './settings.js';
  */
 export const EXCEPTIONS = ['permanent', 'expired'] as const;
 
-/** An event must match every condition. */
+/** A filter for events. An event must match every condition. */
 export interface EventFilter
   extends Pick<InboxFilter, 'state' | 'type' | 'key' | 'ignored' | 'updatedSince' | 'updatedUntil'> {
   /** A part of the last error, case-sensitive. */
@@ -24,9 +24,9 @@ export interface EventFilter
    * only events of this group.
    */
   readonly group?: string | undefined;
-  /** A part of the id, in any case. An event with exactly this id is the only one. */
+  /** A part of the id, in upper or lower case. If an event has exactly this id, no other event matches. */
   readonly id?: string | undefined;
-  /** At least this many attempts. */
+  /** The minimum number of attempts. */
   readonly attempts?: number | undefined;
   /** Values of the payload by their path, such as `transfer_id` or `account.id`. */
   readonly payload?: readonly (readonly [path: string, value: string])[] | undefined;
@@ -47,7 +47,7 @@ export function mustRead({ group, id, attempts, payload, except }: EventFilter):
 }
 
 /**
- * Reads the events that match the filter. An event that changes its state in the meantime may be left out.
+ * Reads the events that match the filter. An event that changes its state in the meantime can be left out.
  *
  * @param onUnread - called for each event that can't be searched because its payload can't be read.
  */
@@ -68,7 +68,7 @@ export async function* findEvents(
       if (meets(record, filter)) yield record;
       else if (payload !== undefined && record.event === null && meets(record, others)) onUnread?.();
     }
-    // Not a page that is shorter than asked for: the inbox may have its own maximum.
+    // Only an empty page ends the list. A short page does not, because the inbox may have its own maximum.
     after = page.at(-1)?.id;
   } while (after !== undefined);
 }
@@ -96,7 +96,7 @@ function valueAt(payload: unknown, path: string): unknown {
   return path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
 }
 
-/** Whether this text matches a value of the payload. A number has several forms, such as `1.50`. */
+/** Whether this text matches a value in the payload. A number can be written in several forms, such as `1.5` and `1.50`. */
 export function isText(value: unknown, text: string): boolean {
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value;
   return value !== undefined && !isObject(value) && String(value) === text;

@@ -2,12 +2,12 @@ import type { UnknownEvent } from 'stablehooks';
 import { isSameElement } from 'stablehooks/catch-up';
 import { countOf, nameSome } from './output.js';
 
-/** The service's default limit. Its own cap, which is not specified, cannot be lower. */
+/** The service's default limit. If the service also has an undocumented cap, the cap cannot be lower than this limit. */
 const LEAST_CAP = 50;
 
 /**
- * Why a response with `size` events may have left some out; `undefined` if it is smaller than the limit and any cap of
- * the service.
+ * Explains why a response with `size` events may be incomplete. Returns `undefined` if the response is smaller than the
+ * limit and than any possible cap of the service.
  */
 export function describeCut(size: number, limit: number): string | undefined {
   if (size < Math.min(limit, LEAST_CAP)) return undefined;

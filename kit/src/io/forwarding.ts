@@ -25,8 +25,8 @@ interface ForwardingOptions {
   readonly inbox: OpenInbox;
   readonly timeoutMs: number;
   /**
-   * The types to forward. Events of other types are recorded but not run. They wait in the inbox for a forwarder of
-   * their type, and count neither as delivered nor as failed. @default all known types
+   * The types to forward. Events of other types are recorded but not run. They wait in the inbox until a forwarder for
+   * their type runs, and count neither as delivered nor as failed. @default all known types
    */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
@@ -50,9 +50,9 @@ const NOT_SENT = 'Not sent: the first response shows that the URL or the secret 
 const logger = { warn: () => undefined, error: () => undefined };
 
 /**
- * A receiver whose handlers send each event to the endpoint, with a poller that feeds it. If neither a handler nor a
- * queue of the endpoint has the event after the response, for example because the endpoint ignores it, the event fails
- * in the inbox and is sent again when it is due.
+ * Creates a receiver whose handlers send each event to the endpoint, and a poller that feeds the receiver. The event
+ * fails in the inbox if the response does not show that the endpoint handled or queued the event, for example because
+ * the endpoint ignores the type. A failed event is sent again when it is due.
  */
 export async function createForwarder(url: string, options: ForwardingOptions) {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
@@ -61,12 +61,12 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   const sender = await createSender(url, settings, timeoutMs);
   // The time limit for the endpoint must end an attempt before the handler's time limit does.
   const handlerTimeoutMs = timeoutMs + 5_000;
-  // Short, because leased events wait this long after a crash.
+  // The lease is short, because leased events wait this long after a crash.
   const leaseMs = handlerTimeoutMs + 5_000;
   /** The responses to attempts that the inbox has not recorded yet, by event id. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
-  /** The first delivery. The others wait for it. */
+  /** The first delivery. If `stopsAtWrongTarget` is set, all other deliveries wait for its response. */
   let first: Promise<SentDelivery> | undefined;
   const send = async (json: string): Promise<SentDelivery> => {
     const isRefused =
@@ -94,11 +94,11 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   const receiver = createReceiver({
     secret: await settings.secret(),
     inbox: selectTypes(watched, types),
-    // For the left-out types as well, because an event without a handler would be done.
+    // The excluded types also have a handler, because an event without a handler would be marked as done.
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, forward])),
     handlerTimeoutMs,
     leaseMs,
-    // Only the endpoint dead-letters events.
+    // This receiver never dead-letters an event. Only the endpoint does.
     maxAttempts: 2 ** 31 - 1,
     logger,
   });
@@ -120,8 +120,8 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
 
   return {
     /**
-     * Polls the list once and forwards new events. Never rejects: its errors say why the list or the report is
-     * incomplete.
+     * Polls the list once and forwards new events. Never rejects. The errors in the result say why the list or the
+     * report is incomplete.
      */
     async poll(signal: AbortSignal) {
       service.forget();
@@ -133,9 +133,9 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   };
 }
 
-/** The inbox, with a callback after each attempt. `nextInMs` is `null` unless the event is tried again. */
+/** Returns the inbox, with a callback after each attempt. `nextInMs` is `null` if the event will not be tried again. */
 function watchAttempts(
-  // No transaction: it would stay open for as long as the endpoint takes, and no handler here writes in it.
+  // There is no transaction, because it would stay open until the endpoint responds, and no handler here writes in it.
   { transaction: _, ...inbox }: Inbox,
   onEnd: (lease: Lease, nextInMs: number | null) => void,
 ): Inbox {
@@ -158,7 +158,10 @@ function watchAttempts(
   };
 }
 
-/** Remembers the last error of a method, because reports only summarize it and the exit code depends on its cause. */
+/**
+ * Remembers the last error that a method threw, because a report only summarizes errors and the exit code depends on
+ * the cause.
+ */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
   const target = withErrors(object, (error) => {

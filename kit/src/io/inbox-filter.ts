@@ -1,4 +1,4 @@
-/** Selects events of an inbox by id or by flags, for the commands that list and change them. */
+/** Selects events in an inbox by id or by flags, for the commands that list or change events. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type InboxOperations, type InboxState, isEventType } from 'stablehooks';
 import { givenOf } from '../given.js';
@@ -24,7 +24,7 @@ export interface FilterFlags extends InboxFlags {
   readonly limit?: number;
 }
 
-/** @param states - the states that the command can select. */
+/** @param states - the states of events that the command can select. */
 export function addFilterFlags(command: Command, states: readonly InboxState[]): Command {
   return addInboxFlags(command)
     .addOption(
@@ -51,7 +51,7 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     )
     .option(
       '--except <what>',
-      'exclude events: permanent (a retry cannot help) or expired (the lease of an attempt ran out)',
+      'events to leave out: permanent (a retry cannot help) or expired (the lease of an attempt ran out)',
       parseExcept,
     );
 }
@@ -109,7 +109,7 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   });
 }
 
-/** Says that a search of payloads left some events out. */
+/** Notes that some events could not be searched, because their payload cannot be read. */
 export function noteUnread(printer: Pick<Printer, 'note'>, unread: number): void {
   if (unread > 0)
     printer.note(
@@ -118,7 +118,7 @@ export function noteUnread(printer: Pick<Printer, 'note'>, unread: number): void
 }
 
 export interface Selected {
-  /** The oldest events of each state first, at most `--limit`. */
+  /** The ids of the selected events, at most `--limit` of them. In each state, the oldest events come first. */
   readonly ids: readonly string[];
   /** The conditions that each event met. */
   readonly filter: EventFilter;
@@ -135,13 +135,13 @@ interface Action {
   readonly states: readonly InboxState[];
   /** The participle for messages, such as `requeued`. */
   readonly done: string;
-  /** Why the command would leave the event out, for a dry run. */
+  /** Returns why the command would leave the event out. Only a dry run calls this. */
   readonly skips?: (inbox: OpenInbox, id: string) => Promise<string | undefined>;
 }
 
 /**
- * Selects events by id or flags, notes how many match, and calls `change` with them. Does not call it for a dry run or
- * without a match.
+ * Selects events by id or flags, notes how many match, and calls `change` with them. Does not call `change` in a dry
+ * run or if no event matches.
  */
 export async function changeSelected(
   action: Action,
@@ -149,7 +149,7 @@ export async function changeSelected(
 ): Promise<ExitCode> {
   const { args, flags, printer } = action;
   const filter = toFilter(flags, printer);
-  // Ignored events by id, or all ignored events.
+  // `--ignored` is allowed with ids, and also without.
   const isFiltered = Object.keys(filter).some((name) => args.length === 0 || name !== 'ignored');
   if (args.length > 0 && isFiltered) throw usageError('Select events by id or with flags, not both.');
   if (args.length === 0 && !isFiltered)
@@ -166,7 +166,7 @@ export async function changeSelected(
     let unread = 0;
     const counts: Partial<Record<InboxState, number>> = {};
     for (const state of action.states) {
-      // Most leased events are running right now.
+      // By default, leased events are not selected, because most of them are running right now.
       if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
       const before = ids.length;
       const found = findEvents(inbox, { ...filter, state }, { onUnread: () => unread++ });
@@ -204,7 +204,7 @@ export async function changeSelected(
     return count === 0 ? EXIT.failed : EXIT.good;
   }
 
-  /** Why the command would skip some of the events, each in a sentence. */
+  /** Returns a sentence for each event that the command would skip. */
   async function skippedOf(inbox: OpenInbox, ids: readonly string[]): Promise<readonly string[]> {
     const skipped: string[] = [];
     for (const id of ids) {
@@ -217,7 +217,7 @@ export async function changeSelected(
   }
 }
 
-/** The counts of the states that have events: `2 done, 1 dead`. */
+/** Lists the states that have events, with their counts, such as `2 done, 1 dead`. */
 export function describeStates(counts: Partial<Record<InboxState, number>>): string {
   return Object.entries(counts)
     .filter(([, count]) => count > 0)
@@ -225,7 +225,7 @@ export function describeStates(counts: Partial<Record<InboxState, number>>): str
     .join(', ');
 }
 
-/** The name of whoever changes the events, unless a flag names one. */
+/** Returns the name to record for whoever changes the events, unless a flag provides the name. */
 export function userName(): string {
   return process.env['USER'] || 'stablehooks';
 }
@@ -241,7 +241,7 @@ async function findNamed(
       throw usageError(`${toPlain(id)} is not in this inbox. See \`stablehooks inbox list\`.`);
     if (!states.includes(record.state)) {
       throw usageError(
-        `${toPlain(id)} is ${record.state}, but this command changes only events that are ${states.join(', ')}.`,
+        `${toPlain(id)} is ${record.state}. This command only changes events in one of these states: ${states.join(', ')}.`,
       );
     }
   }

@@ -12,26 +12,29 @@ import { addAction, type CommandContext } from './settings.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Opened, 'namespace'> {
-  /** Whether this is the namespace of `catch-up` and `listen`, so no app runs its events. */
+  /** Whether this is the namespace that `catch-up` and `listen` use. No app runs the events in that namespace. */
   readonly isOwn: boolean;
 }
 
 export interface InboxFlags {
   /** An SQLite file, a `postgres:`, `mysql:` or `redis:` URL, or `env:NAME` for the place in that variable. */
   readonly inbox: string;
-  /** Its schema in Postgres, or its prefix elsewhere. */
+  /** The inbox's schema in Postgres, or its prefix in any other database. */
   readonly namespace?: string;
   readonly envFile?: string;
 }
 
-/** Whether `--inbox` is given, for commands that do not need it. */
+/** Whether `--inbox` is given, for commands that do not require an inbox. */
 export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   if (flags.inbox !== undefined) return true;
   if (flags.namespace === undefined) return false;
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/** The flags for a command to paste, each with a leading space. Omits `--inbox` if the environment provides it. */
+/**
+ * Returns the flags for a command that the user can paste, each with a leading space. Omits `--inbox` if the
+ * environment provides the place.
+ */
 export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string {
   const words = [
     ...(inbox === placeFromEnvironment() ? [] : ['--inbox', inbox]),
@@ -42,8 +45,8 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
 }
 
 /**
- * `catch-up` and `listen` lease the events that they forward and move the watermark, so they must not use the namespace
- * of the app.
+ * The ending of the namespace that `catch-up` and `listen` use. They lease the events that they forward and move the
+ * watermark, so they must not use the app's namespace.
  */
 const OWN = '_catch_up';
 
@@ -51,8 +54,8 @@ const OWN = '_catch_up';
 const DEFAULT_NAMESPACE = 'stablehooks';
 
 /**
- * The environment variables for an inbox. The first one that is set counts. `DATABASE_URL` often names the app's
- * database.
+ * The environment variables that can name an inbox. The first variable that is set is used. `DATABASE_URL` often names
+ * the app's database.
  */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
@@ -71,9 +74,9 @@ function takePlaceFromEnvironment(command: Command): void {
 
 /** The values of `--inbox`, for `--help`. */
 export const INBOX_PLACE =
-  'SQLite file, database URL (postgres:, mysql: or redis:), or env:NAME to read either from a variable';
+  'SQLite file, database URL (postgres:, mysql: or redis:), or env:NAME to read either of them from an environment variable';
 
-/** @param required - whether it must be typed; by default, it comes from the environment if it is not. */
+/** @param required - whether `--inbox` must be typed. By default, the environment can provide the place instead. */
 export function addInboxFlags(
   command: Command,
   { about = INBOX_PLACE, required }: { readonly about?: string; readonly required?: boolean } = {},
@@ -86,13 +89,14 @@ export function addInboxFlags(
     .addOption(flag)
     .option(
       '--namespace <name>',
-      '`schema` that your app passes to postgresInbox, or `prefix` that it passes to any other inbox (default: stablehooks)',
+      '`schema` that your app passes to postgresInbox, or `prefix` that your app passes to any other inbox (default: stablehooks)',
     );
 }
 
 /**
- * Opens the inbox of an app, or of `catch-up` and `listen` if the flags name their namespace or a file has no other one.
- * With `unused`, a Redis without any event is accepted. Its methods reject with {@link toInboxError}.
+ * Opens the inbox of an app. Opens the inbox of `catch-up` and `listen` instead if the flags name its namespace, or if
+ * a file has no other namespace. With `unused`, a Redis without any event is accepted. The errors of the inbox's
+ * methods are converted by {@link toInboxError}.
  */
 export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {
   const { inbox, namespace } = flags;
@@ -120,7 +124,7 @@ async function open(place: string, options: Omit<OpenOptions, 'name'>): Promise<
   }
 }
 
-/** Reads the place of a database, which must not show a password. */
+/** Reads the place of a database. The place must not contain a password. */
 export function readPlace(place: string, flag = '--inbox'): string {
   const value = resolvePlace(place, flag);
   if (value !== place || !hasPassword(place)) return value;
@@ -151,7 +155,7 @@ export async function withInbox<Result>(
   }
 }
 
-/** Adds an action on an inbox, as `addAction` does; it is open while `run` runs. */
+/** Adds an action on an inbox, as `addAction` does. The inbox is open while `run` runs. */
 export function addInboxAction<Flags extends InboxFlags>(
   command: Command,
   run: (inbox: OpenInbox, context: CommandContext<Flags>) => Promise<ExitCode>,
@@ -184,7 +188,7 @@ async function openPlace(place: string, options: OpenOptions): Promise<Opened> {
   return openSqlite(place, options);
 }
 
-/** Opens an inbox by a URL that can contain a password, so errors quote no part of it. */
+/** Opens an inbox by its URL. The URL can contain a password, so no error quotes any part of the URL. */
 async function openUrl(url: string, which: string, open: (url: string) => Promise<Opened>): Promise<Opened> {
   for (const part of confidentialParts(url)) keepConfidential(part);
   try {
@@ -192,15 +196,15 @@ async function openUrl(url: string, which: string, open: (url: string) => Promis
   } catch (error) {
     if (!isUnreadableUrl(error)) throw error;
   }
-  // No cause: Node's error for a wrong URL contains the URL.
+  // The error has no cause, because Node's error for a wrong URL contains the URL.
   throw usageError(
     `${which} cannot be parsed. In the user name and password, encode characters such as / ? # @ and % with encodeURIComponent.`,
   );
 }
 
 /**
- * Whether a character of the password, such as `#`, ends the host. The rest of the URL then contains the `@` that
- * belongs before the host.
+ * Whether a character in the password, such as `#`, was taken for the end of the host. The rest of the URL then
+ * contains the `@` that should come before the host.
  */
 function isCutShort(url: string): boolean {
   if (!URL.canParse(url)) return false;

@@ -22,19 +22,19 @@ export interface LedgerFile {
   readonly sizeBytes: number;
   readBytes(): number;
   /**
-   * The rows. Can be read once. Rejects with exit 2 at a row that is not valid CSV. The message names the line but not
-   * its content.
+   * The rows, which can be read only once. If a row is not valid CSV, reading rejects with exit 2. The message names
+   * the line but does not quote it.
    */
   readonly rows: AsyncIterable<LedgerRow>;
   close(): void;
 }
 
 /**
- * Opens a CSV file with a header: RFC 4180, with or without a byte order mark, with any line ends. `-` is standard
- * input.
+ * Opens a CSV file (RFC 4180) with a header. The file can have a byte order mark and any line endings. `-` means
+ * standard input.
  *
  * @param columns - the names of the columns to read.
- * @throws {CommandError} exit 2 when the file cannot be read, or a column is missing or occurs twice.
+ * @throws {CommandError} exit 2 if the file cannot be read, or if a column is missing or occurs twice.
  */
 export async function openLedger(
   path: string,
@@ -49,7 +49,7 @@ export async function openLedger(
     max_record_size: MAX_ROW_BYTES,
   });
   pipeline(file, parser, () => undefined);
-  // Without a listener, an error between two reads would end the process. The next read rejects with it.
+  // Without a listener, an error between two reads would end the process. The next read rejects with that error.
   finished(parser, () => undefined);
   const records: AsyncIterator<{
     readonly record: readonly string[];

@@ -6,19 +6,19 @@ import { compactJson, indentJson } from '../exact-json.js';
 export const EXIT = {
   /** The command did its work, or the check passed. */
   good: 0,
-  /** The check failed: a signature, an endpoint, a delivery, an unproven poll. */
+  /** The check failed. For example, a signature is wrong, a delivery failed or a poll proved nothing. */
   failed: 1,
-  /** A usage error: a flag, a setting, a file, a refused token or password. */
+  /** A usage error: a flag, a setting or a file is wrong, or a token or password was refused. */
   usage: 2,
   /** The network, the service, the disk or the inbox could not be reached. */
   unreachable: 3,
-  /** Ctrl-C, as shells number it. */
+  /** The command was interrupted by Ctrl-C. Shells use the same number. */
   interrupted: 130,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Colours; without colours each function returns its argument. */
+/** Functions that colour text. Without colours, each function returns its argument. */
 export interface Paint {
   readonly good: (text: string) => string;
   readonly bad: (text: string) => string;
@@ -28,7 +28,7 @@ export interface Paint {
 
 export interface Progress {
   show(done: number): void;
-  /** Removes the bar, as does printing anything. */
+  /** Removes the progress bar. Printing anything also removes the bar. */
   clear(): void;
 }
 
@@ -38,14 +38,17 @@ export interface Progress {
  */
 export type Text = string | { readonly whole: string };
 
-/** Prints for one command: results on stdout, notes and progress on stderr. */
+/** Prints the output of one command. Results go to stdout, and notes and progress go to stderr. */
 export interface Printer {
   /** Whether results are printed as JSON. */
   readonly json: boolean;
   readonly paint: Paint;
   /** The width of the terminal in columns, or 80 without one. */
   readonly columns: number;
-  /** Prints a result on stdout: its text, or under `--json` its data in one line, or its own JSON as it is. */
+  /**
+   * Prints a result on stdout. Without `--json`, prints the text. With `--json`, prints the data on one line, or the
+   * given JSON unchanged.
+   */
   print(
     result: { readonly text: Text | readonly Text[] } & (
       | { readonly data: unknown }
@@ -53,18 +56,18 @@ export interface Printer {
     ),
   ): void;
   /**
-   * Prints a stored text on stdout, character for character. On a terminal, it gets its own line and no control
-   * characters.
+   * Prints a stored text on stdout, character for character. On a terminal, the text gets its own line, and control
+   * characters are escaped.
    */
   printExact(text: string): void;
-  /** Whether stdout has accepted every result so far: the disk may be full, or a reader may have closed the pipe. */
+  /** Whether stdout has accepted every result so far. It has not if the disk is full or a reader has closed the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
   note(text: string): void;
   progress(label: string, total: number): Progress;
 }
 
-/** The part of a stream that the printer uses. */
+/** The members of a stream that the printer uses. */
 export interface Output {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -79,7 +82,10 @@ export interface PrinterOptions {
   readonly color: boolean;
 }
 
-/** Prints colours on a terminal or under FORCE_COLOR, but never under `--no-color` or NO_COLOR, and wraps lines on a terminal only. */
+/**
+ * Creates a printer. Colours are printed on a terminal or with FORCE_COLOR, but never with `--no-color` or NO_COLOR.
+ * Lines are wrapped only on a terminal.
+ */
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
   const coloured = color && !json && isColoured(stdout, env);
   const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
@@ -142,25 +148,28 @@ function isColoured(stdout: Output, env: PrinterOptions['env']): boolean {
 
 const DEFAULT_COLUMNS = 80;
 
-/** A terminal's width; `undefined` for a file or a pipe. */
+/** Returns the width of a terminal, or `undefined` for a file or a pipe. */
 function widthOf({ isTTY, columns }: Output): number | undefined {
   // Some terminals report 0.
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
 }
 
-/** The text for the stream: prose is wrapped on a terminal, and unchanged in a file or a pipe. */
+/** Prepares text for a stream. Prose is wrapped on a terminal, and stays unchanged in a file or a pipe. */
 export function wrapFor(stream: Output, text: readonly Text[]): string {
   const columns = widthOf(stream) ?? Infinity;
   return text.map((part) => (typeof part === 'string' ? wrapWords(part, columns) : part.whole)).join('\n');
 }
 
-/** The labels of a line such as `ok  found    3 events`; continued lines begin after them. */
+/**
+ * Matches the labels at the start of a line such as `ok found 3 events`. Continued lines are indented to the end of the
+ * labels.
+ */
 const LABELS = /^(?: *\S+ {2,})+|^ */;
 
 /** The largest indent of continued lines. */
 const MAX_INDENT = 16;
 
-/** A command in backticks is one word. */
+/** Matches a word. A command in backticks counts as one word. */
 const WORDS = /(?:`[^`]*`|\S)+/g;
 
 /** Continues each long line on the next line, at a space. A long word and a command in backticks stay whole. */
@@ -197,7 +206,7 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
   const lines = [columns.map((name) => name.toUpperCase()), ...rows];
   const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
   const widths = columns.map((_, column) =>
-    // Not Math.max(...): there may be more rows than a call accepts arguments.
+    // `Math.max(...)` could fail here, because there can be more rows than a call accepts arguments.
     lines.reduce((width, line) => Math.max(width, stringWidth(textOf(line[column]))), 0),
   );
   return lines
@@ -214,7 +223,10 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
     .join('\n');
 }
 
-/** What JSON does not escape, and what moves the cursor, hides a line or reverses the text after it. */
+/**
+ * Matches characters that JSON does not escape, although they move the cursor, hide a line or reverse the text that
+ * follows.
+ */
 const NOT_ESCAPED_BY_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /** Replaces control characters, so text from the network cannot move the cursor or hide a line. */
@@ -222,7 +234,7 @@ export function toPlain(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '·').replaceAll(NOT_ESCAPED_BY_JSON, '·');
 }
 
-/** Escapes in JSON what {@link toPlain} replaces in text. The value stays the same. */
+/** Escapes in JSON the characters that {@link toPlain} replaces in text. The value of the JSON stays the same. */
 export function escapeControls(json: string): string {
   return json.replaceAll(
     NOT_ESCAPED_BY_JSON,
@@ -230,12 +242,12 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** JSON to print, indented: its own digits and names, without control characters. */
+/** Indents JSON for printing. Numbers and names stay as they were written, and control characters are escaped. */
 export function toPrintedJson(json: string): string {
   return escapeControls(indentJson(json));
 }
 
-/** An age in its largest one or two units, such as `2h 10m`. */
+/** Formats an age in its largest one or two units, such as `2h 10m`. */
 export function formatAge(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
   const seconds = Math.floor(ms / 1_000);
@@ -250,12 +262,12 @@ export function formatAge(ms: number): string {
   return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
 }
 
-/** The time of day of something that happens now, in UTC: `09:30:02Z`. */
+/** Formats the time of day in UTC, such as `09:30:02Z`. */
 export function formatClock(at: Date): string {
   return `${at.toISOString().slice(11, 19)}Z`;
 }
 
-/** A duration in the form of flags, in the largest unit with a whole number: `300000` is `5m`. */
+/** Formats a duration as flags accept it, in the largest unit that gives a whole number: `300000` becomes `5m`. */
 export function formatDuration(ms: number): string {
   const units = [
     [86_400_000, 'd'],
@@ -269,10 +281,10 @@ export function formatDuration(ms: number): string {
 
 const controller = new AbortController();
 
-/** Aborts at Ctrl-C or when the output is closed; a command then finishes its current step and prints how far it came. */
+/** Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints how far it came. */
 export const interruption: AbortSignal = controller.signal;
 
-/** Only a slow step prints that it is finishing. */
+/** The note about the current step is printed only if the step takes longer than this, in ms. */
 const FINISHING_NOTE_AFTER_MS = 300;
 
 /** Starts to listen for Ctrl-C and for errors of the output. A second Ctrl-C ends the process immediately. */
@@ -300,7 +312,7 @@ export function isInterruption(error: unknown): boolean {
   return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
 }
 
-/** The exit code of an interrupted command. The cause may be Ctrl-C, a reader that closed the pipe, or a full disk. */
+/** Returns the exit code of an interrupted command. The cause is Ctrl-C, a reader that closed the pipe, or a full disk. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;
   const isLost = reason instanceof Error && 'code' in reason && reason.code !== 'EPIPE';
@@ -314,7 +326,7 @@ export function countOf(count: number, noun: string): string {
 
 const MAX_NAMED = 10;
 
-/** The first ids, and the number of further ones. */
+/** Lists the first ids, and says how many more there are. */
 export function nameSome(ids: readonly string[]): string {
   const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
   return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;
@@ -330,24 +342,27 @@ export function countAlike(values: readonly string[]): readonly (readonly [value
 /** Values that no printed message or stack may contain. */
 const confidential = new Set<string>();
 
-/** Shorter values occur as parts of ordinary words. */
+/** The minimum length of a value to remove. Shorter values occur as parts of ordinary words. */
 const MIN_LENGTH = 6;
 
-/** Adds a secret, a token or a password, which {@link redact} removes from then on. */
+/** Adds a secret, a token or a password. From then on, {@link redact} removes this value. */
 export function keepConfidential(value: string): void {
   for (const text of [value, value.trim()]) if (text.length >= MIN_LENGTH) confidential.add(text);
 }
 
-/** The text without the confidential values. */
+/** Returns the text without the confidential values. */
 export function redact(text: string): string {
   const longestFirst = [...confidential].sort((a, b) => b.length - a.length);
   return longestFirst.reduce((rest, value) => rest.replaceAll(value, '[redacted]'), text);
 }
 
-/** The maximum number of printed causes, because a chain may be a circle. */
+/** The maximum number of errors to print. Without this limit, a circular chain of causes would never end. */
 const MAX_ERRORS = 8;
 
-/** The stacks of an error and its causes, without other properties: they can hold a connection string or the refused input. */
+/**
+ * Returns the stacks of an error and its causes. Other properties are left out, because they can contain a connection
+ * string or the refused input.
+ */
 export function describeStack(thrown: unknown): string {
   const lines: string[] = [];
   for (let error = thrown; error !== undefined && lines.length < MAX_ERRORS; ) {

@@ -1,4 +1,7 @@
-/** The URL in a text, matched as text, because drivers accept URLs that `URL` refuses: `postgres://user:password@/db?host=/dir`. */
+/**
+ * Finds the URL in a text by a pattern, because drivers accept URLs that `URL` refuses, such as
+ * `postgres://user:password@/db?host=/dir`.
+ */
 const URL_IN_TEXT = /(?:[a-z][a-z\d+.-]*:\/|(?:postgres(?:ql)?|mysql|mariadb|rediss?):).*/is;
 
 /** Names of parameters that contain a secret. */
@@ -11,14 +14,17 @@ export function hasPassword(text: string): boolean {
   return url !== undefined && (passwordsIn(url).length > 0 || !URL.canParse(url));
 }
 
-/** The parts of an inbox URL that must not be printed: the whole URL if it cannot be parsed. */
+/** Returns the parts of an inbox URL that must not be printed. If the URL cannot be parsed, this is the whole URL. */
 export function confidentialParts(url: string): readonly string[] {
   if (!hasPassword(url)) return [];
   const passwords = passwordsIn(url);
   return [url, `?${queryOf(url)}`, ...passwords, ...passwords.map(decode)];
 }
 
-/** Possible passwords in a URL: after the user, up to each `@`, or in a parameter. */
+/**
+ * Returns the possible passwords in a URL: the text between the user name and each `@`, and the values of some
+ * parameters.
+ */
 function passwordsIn(url: string): readonly string[] {
   const [, afterUser = ''] = /^[^:]*:\/*[^:]*:(.*)/s.exec(url) ?? [];
   const ofUser = [...afterUser.matchAll(/@/g)].map(({ index }) => afterUser.slice(0, index));
@@ -43,12 +49,12 @@ function decode(text: string): string {
   }
 }
 
-/** The URL of an endpoint for people, without its query, which may contain a token. */
+/** Returns the URL of an endpoint for people. The query is left out, because it can contain a token. */
 export function nameEndpoint(url: string): string {
   return url.replace(/[?#].*$/s, (query) => (query.startsWith('?') ? '?…' : ''));
 }
 
-/** The place of an inbox for people, without the query of a URL. */
+/** Returns the place of an inbox for people. If the place is a URL, its query is left out. */
 export function namePlace(place: string): string {
   return URL_IN_TEXT.test(place) ? place.replace(/[?#].*$/s, '') : place;
 }

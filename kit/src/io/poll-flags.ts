@@ -13,18 +13,18 @@ export interface PollFlags {
   readonly listMax?: number;
 }
 
-/** Adds the flags for commands that read the service's list until it proves that no event is missing. */
+/** Adds the flags for commands that read the service's list until the list proves that no event is missing. */
 export function addPollFlags(command: Command): Command {
   return command
     .option(
       '--lag <duration>',
-      'how long after its creation an event may first be listed (lagMs)',
+      'how long it can take until a new event appears in the list (lagMs)',
       parseDuration,
       300_000,
     )
     .option(
       '--disorder <duration>',
-      'how far the list may be out of order (disorderMs)',
+      'how far out of order the list can be (disorderMs)',
       parseDuration,
       1_000,
     )
@@ -32,12 +32,12 @@ export function addPollFlags(command: Command): Command {
     .option('--max-limit <number>', 'maximum number of events to request (maxLimit)', parseCount, 20_000)
     .option(
       '--list-max <number>',
-      'number of events the service is guaranteed to list if it has them (listMax); a value that is too high hides events',
+      'number of events that the service always lists if it has that many (listMax); a value that is too high hides missing events',
       parseCount,
     );
 }
 
-/** Adds the flag for commands that report whether the watermark is stale. */
+/** Adds the flag for commands that report whether the last proof is too old. */
 export function addProvenWithin(command: Command): Command {
   return command.option(
     '--proven-within <duration>',
@@ -49,7 +49,7 @@ export function addProvenWithin(command: Command): Command {
 
 const PROVEN_MS = 3_600_000;
 
-/** Notes when a proof counts only because of `--proven-within`. */
+/** Prints a note if a proof counts only because of `--proven-within`. */
 export async function noteOldProof(
   inbox: OpenInbox,
   { provenWithin }: { readonly provenWithin: number },

@@ -1,4 +1,4 @@
-/** Records the failure of an event that a person ran, by the command line or the page. */
+/** Records that an event failed when a person ran it from the command line or from the page. */
 import type { Inbox, InboxRecord, UnknownEvent } from 'stablehooks';
 
 /** An event whose stored text can be read. */
@@ -7,12 +7,15 @@ export type Runnable = InboxRecord & { readonly event: UnknownEvent };
 /** Long enough to record a result in the next step. */
 const LEASE_MS = 5_000;
 
-/** The options of the claim that records the result of a run. The claim works even before the retry time. */
+/** The options of the claim that records the result of a run. Such a claim succeeds even before the retry time. */
 export function toClaimOptions({ key }: Runnable) {
   return { leaseMs: LEASE_MS, origin: 'redrive', early: true, key: key ?? undefined } as const;
 }
 
-/** A failed event keeps its retry time, and a dead event becomes dead again. Both keep their first cause. */
+/**
+ * A failed event keeps its retry time, and a dead event becomes dead again. The error of both still begins with the
+ * first cause.
+ */
 export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: string) {
   return {
     retryAfterMs: state === 'dead' ? null : Math.max(0, (dueAt ?? 0) - Date.now()),
@@ -35,10 +38,10 @@ export async function returnToDead(
 
 const RUN = 'inbox run: ';
 
-/** The part of the first error that leaves room for the rest in what an inbox keeps. */
+/** How many characters of the first error are kept, so that the error of the new run also fits in the inbox. */
 const MAX_CAUSE = 700;
 
-/** The error with which the event failed before, followed by the error of this run. */
+/** Returns the error with which the event failed before, followed by the error of this run. */
 function afterCause(lastError: string | null, error: string): string {
   const [cause = ''] = lastError?.split(`; ${RUN}`) ?? [];
   return cause === '' || cause.startsWith(RUN) ? error : `${cause.slice(0, MAX_CAUSE)}; ${error}`;

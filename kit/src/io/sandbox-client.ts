@@ -13,13 +13,13 @@ interface SandboxClientOptions {
   readonly timeoutMs: number;
 }
 
-/** More deliveries than one event can have. The default page size of the control API is 50. */
+/** A limit that no event exceeds with its deliveries. Without a limit, the control API returns only 50 deliveries. */
 const ALL = 1_000_000;
 
 /** How often to look for the first attempt of a delivery, in ms. */
 const LOOK_MS = 20;
 
-/** Connects to the control API of the sandbox at the base URL, which makes it deliver events. */
+/** Connects to the control API of the sandbox at the base URL. This API makes the sandbox deliver events. */
 export async function connectSandbox(settings: Settings, { signal, timeoutMs }: SandboxClientOptions) {
   const request = await createRequest(settings, signal);
   const ask = async (method: 'GET' | 'POST', path: string, body?: unknown) =>
@@ -39,7 +39,7 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
       await ask('POST', `/events/${encodeURIComponent(eventId)}/redeliver`);
     },
     deliveries: async (eventId: string) => (await listOf('deliveries', eventId)) as readonly Delivery[],
-    /** Waits for the first attempt of a delivery; `silence` if none has ended within the time limit. */
+    /** Waits for the first attempt at a delivery. Returns `silence` if no attempt has ended within the time limit. */
     async firstAnswer({ id, eventId }: Delivery): Promise<EndpointAnswer> {
       const until = performance.now() + timeoutMs;
       do {

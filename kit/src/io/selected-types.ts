@@ -1,6 +1,6 @@
 import type { Inbox } from 'stablehooks';
 
-/** The inbox for a receiver that runs only some types; events of others are recorded for a later receiver. */
+/** Returns the inbox for a receiver that runs only some types. Events of other types are recorded for a later receiver. */
 export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
   const isSelected = ({ type }: { readonly type: string }) => types.includes(type);
   return {

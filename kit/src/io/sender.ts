@@ -12,7 +12,7 @@ export interface SentDelivery extends Delivered {
 
 export type Sender = Awaited<ReturnType<typeof createSender>>;
 
-/** Creates a sender that signs by the settings. Ctrl-C does not abort a delivery that has begun. */
+/** Creates a sender that signs as the settings say. Ctrl-C does not abort a delivery that has begun. */
 export async function createSender(url: string, settings: Settings, timeoutMs: number) {
   const secret = await settings.secret();
   const { header, encoding, prefix } = settings.signature;
@@ -29,7 +29,7 @@ export async function createSender(url: string, settings: Settings, timeoutMs: n
   return { sendKept, send: async (event: UnknownEvent) => (await sendKept(toBytes(event))).answer };
 }
 
-/** A delivery's body: compact JSON, without `delivered`, which only the list has. */
+/** Returns the body of a delivery: compact JSON without `delivered`, a field that only events in the list have. */
 function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

@@ -26,11 +26,14 @@ import {
 export interface CommandContext<Flags> {
   readonly flags: Flags;
   readonly args: readonly string[];
-  /** The names of the typed flags, such as `secretFile`; other flags have their defaults. */
+  /** The names of the flags that were typed, such as `secretFile`. All other flags have their defaults. */
   readonly given: ReadonlySet<string>;
   readonly settings: Settings;
   readonly printer: Printer;
-  /** Aborts at Ctrl-C and when the output cannot be written: finish the current step, print how far it came. */
+  /**
+   * Aborts at Ctrl-C or when the output cannot be written. The command must then finish its current step and print how
+   * far it came.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -55,10 +58,10 @@ export function addAction<Flags>(
     .addHelpText('after', `\nExample:\n${example.map(toLines).join('\n')}`)
     .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
-    .option('--no-color', 'disable colours, as NO_COLOR does')
+    .option('--no-color', 'disable colours, like the environment variable NO_COLOR')
     .option(
       '--env-file <file>',
-      'read environment variables from this file, such as .env; variables already set take precedence',
+      'read environment variables from this file, such as .env; variables that are already set take precedence',
     )
     .option('--debug', 'print the stack trace of an error')
     .action(async () => {
@@ -78,21 +81,21 @@ export function addAction<Flags>(
   return command;
 }
 
-/** Adds required flags, and defaults in the form of flags, to the descriptions in `--help`. */
+/** Adds to the descriptions in `--help` which flags are required, and the defaults in the form that flags accept. */
 function describeOptions(command: Command): void {
   for (const option of command.options) {
     const { parseArg, defaultValue } = option;
-    // Parsed durations are in ms, which is not the form of flags.
+    // A parsed duration is a number of ms, but flags accept a number with a unit.
     if (typeof defaultValue === 'number' && (parseArg === parseWait || parseArg === parseDuration))
       option.defaultValueDescription = formatDuration(defaultValue);
     if (option.mandatory && defaultValue === undefined) option.description += ' (required)';
-    // Not `choices()`, which would refuse a list with commas.
+    // `choices()` is not used, because it would refuse a list with commas.
     if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
   }
   command.configureHelp({
     optionDescription(option) {
       const description = new Help().optionDescription(option).replace(' (default: [])', '');
-      // The choices are not exhaustive, because types may be newer.
+      // The choices are not exhaustive, because the service can have newer types.
       return option.parseArg === collectNames || option.parseArg === undefined
         ? description.replace('(choices: ', '(known: ')
         : description;
@@ -102,7 +105,10 @@ function describeOptions(command: Command): void {
     if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
 }
 
-/** Sets the variables of the file of `--env-file`, in the format of `node --env-file`, unless they are set already. */
+/**
+ * Reads the file that `--env-file` names, in the format of `node --env-file`, and sets its variables unless they are
+ * already set.
+ */
 export async function loadEnvironment(path: string): Promise<void> {
   const bytes = await readInput(path, '--env-file');
   const variables = Object.entries(parseEnv(new TextDecoder().decode(bytes)));
@@ -130,7 +136,7 @@ export function refuseFlags(given: ReadonlySet<string>, names: readonly string[]
   if (name !== undefined) throw usageError(`--${toKebab(name)} ${why}`);
 }
 
-/** `secretFile` as `secret-file`. */
+/** Converts `secretFile` to `secret-file`. */
 export function toKebab(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
@@ -163,7 +169,7 @@ export function addSecretFlags(command: Command, { header = true } = {}): Comman
   return command.option('--prefix <string>', 'text before the signature value, such as sha256=');
 }
 
-/** The flags of settings; a command has those that it needs. */
+/** The flags for settings. Each command has only the flags that it needs. */
 interface SettingFlags {
   readonly baseUrl?: string;
   readonly tokenFile?: string;
@@ -174,14 +180,15 @@ interface SettingFlags {
 }
 
 /**
- * Settings come from flags, then from the environment. Secrets come only from files or the environment, because the
- * process list shows flags. A setting is read when a command asks for it. A missing one is a usage error.
+ * Settings come from flags or, if a flag is missing, from the environment. Secrets come only from files or the
+ * environment, because the process list shows flags. A setting is read when a command asks for it. If the setting is
+ * missing, this is a usage error.
  */
 export interface Settings {
   /** The base URL of the service, without a slash at its end. */
   baseUrl(): string;
   token(): Promise<string>;
-  /** @throws {CommandError} exit 2 when it has white space around it. */
+  /** @throws {CommandError} exit 2 if the secret begins or ends with white space. */
   secret(): Promise<string>;
   /** The secret, unchanged even if it has white space around it. */
   rawSecret(): Promise<string>;
@@ -199,7 +206,7 @@ export interface Settings {
   client(): Promise<Client>;
 }
 
-/** A setting that is never the value of a flag. */
+/** A setting whose value must not be passed as a flag. */
 interface HiddenSetting {
   readonly what: string;
   readonly variable: string;
@@ -214,7 +221,7 @@ const SECRET: HiddenSetting = {
 };
 
 function createSettings(flags: SettingFlags, env: Readonly<Record<string, string | undefined>>): Settings {
-  /** A function that reads the setting once, because standard input cannot be read twice. */
+  /** Returns a function that reads the setting only once, because standard input cannot be read twice. */
   function reader(
     { variable, flag }: HiddenSetting,
     path: string | undefined,
@@ -259,7 +266,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
     },
     async token() {
       const token = present(await optional.token(), TOKEN);
-      // fetch refuses other characters in a header, and quotes the token in its error.
+      // `fetch` refuses all other characters in a header, and its error would quote the token.
       if (!/[^\x21-\x7e]/.test(token)) return token;
       throw usageError(
         'The access token contains a space, a line break or a character that is not allowed in a header. Check that you pasted it correctly.',
@@ -335,12 +342,13 @@ export function parseEndpoint(value: string): string {
   return parseUrl(withScheme(value), '--to');
 }
 
-/** A port, or a host without a scheme, as an `http:` URL: `3000` is `http://localhost:3000`. */
+/** Converts a port or a host without a scheme to an `http:` URL. For example, `3000` becomes `http://localhost:3000`. */
 export function withScheme(value: string): string {
   return (
     value
       .replace(/^:?(\d+)(?=$|\/)/, 'localhost:$1')
-      // A host has a dot, a port, or is this machine's name. Anything else, such as a word, is a mistake.
+      // A host contains a dot, has a port or is the name of this machine. Anything else, such as a single word, is a
+      // mistake.
       .replace(
         /^(?=(?:localhost|\[[\da-f:]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:[/?]|$))/i,
         'http://',
@@ -351,7 +359,7 @@ export function withScheme(value: string): string {
 /** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
-/** Notes that a flag reads standard input, which only one flag can do. */
+/** Records that a flag reads standard input. Only one flag of a command can read it. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
     throw usageError(`${flag} -: standard input is already used for ${stdinFlag}. Pass a file instead.`);
@@ -376,7 +384,7 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   EACCES: 'you do not have permission to read it',
 };
 
-/** Reads the file of `--payload`, which errors never quote. */
+/** Reads the file that `--payload` names. Errors never quote the content of the file. */
 export async function readPayload(path: string): Promise<Record<string, unknown>> {
   const bytes = await readInput(path, '--payload');
   let text = '';
@@ -392,7 +400,7 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
   return value;
 }
 
-/** @throws {CommandError} exit 2 for JSON with a number that JavaScript would send with other digits. */
+/** @throws {CommandError} exit 2 if the JSON contains a number that JavaScript would send with different digits. */
 export function refuseRounding(json: string, name: string): void {
   const digits = (number: string) => number.replace(/e.*/i, '').replaceAll(/[-.]|^[0.]+|[0.]+$/g, '');
   const numbers = json.replaceAll(/"(?:\\.|[^"\\])*"/gs, '').match(/[\d.eE+-]*\d/g) ?? [];
@@ -420,7 +428,7 @@ export function collectNames(value: string, before: readonly string[] = []): rea
   return [...before, ...names];
 }
 
-/** A whole number from 0, such as a port. */
+/** Reads a whole number of 0 or more, such as a port. */
 export function parseWhole(value: string): number {
   if (/^\d{1,15}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('Pass a whole number.');
@@ -431,7 +439,7 @@ export function parseCount(value: string): number {
   throw new InvalidArgumentError('Pass a whole number of 1 or more.');
 }
 
-/** Reads a text that an inbox can keep. */
+/** Returns a function that reads a text of 1 to `length` characters. */
 export function parseText(length: number): (value: string) => string {
   return (value) => {
     if (value.trim() !== '' && value.length <= length) return value;
@@ -451,7 +459,10 @@ export function parseDuration(value: string): number {
   throw new InvalidArgumentError('Pass a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.');
 }
 
-/** The longest time to wait, in ms. A timer accepts up to 2³¹ − 1, and other time limits are added to this one. */
+/**
+ * The longest time to wait, in ms. A timer accepts up to 2³¹ − 1 ms, which must leave room for time limits that are
+ * added to this one.
+ */
 const MAX_WAIT_MS = 24 * UNIT_MS.d;
 
 /** Reads a duration that a timer can wait for. */
@@ -474,7 +485,7 @@ export function parseMoment(value: string): Moment {
   );
 }
 
-/** The moment as a date; not before 1970, because dates have a lower limit. */
+/** Converts a moment to a date. A moment before 1970 becomes the start of 1970, because dates have a lower limit. */
 export function toDate(moment: Moment, now: number): Date {
   return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
 }

@@ -1,4 +1,4 @@
-/** The events of a forwarding inbox that have reached neither a handler nor a queue of the endpoint. */
+/** Lists the events in a forwarding inbox that have reached neither a handler nor a queue of the endpoint. */
 import type { InboxOperations, InboxState } from 'stablehooks';
 import { findEvents } from './event-filter.js';
 import { countAlike, countOf, toPlain } from './output.js';
@@ -7,16 +7,19 @@ import { isWithoutHandler } from './without-handler.js';
 export interface Undelivered {
   readonly type: string;
   readonly state: InboxState;
-  /** Whether the endpoint accepted it without running a handler. */
+  /** Whether the endpoint accepted the event without running a handler. */
   readonly ignored: boolean;
 }
 
-/** In the order in which events change their state, so that an event that changes in between is not left out. */
+/**
+ * The states are read in the order in which events reach them, so that an event that changes its state meanwhile is not
+ * left out.
+ */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
 /**
- * Lists the undelivered events, and lists events of other types as `leftOut`. Without types, also lists events of types
- * that this release does not know.
+ * Lists the undelivered events of the given types, and those of all other types as `leftOut`. Without `types`, lists
+ * undelivered events of every type, even of types that this release does not know.
  */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
@@ -33,7 +36,7 @@ export async function listUndelivered(
   return { undelivered, leftOut };
 }
 
-/** Such as `3 events of transfer.failed, redeem.failed`. */
+/** Describes the events, such as `3 events of transfer.failed, redeem.failed`. */
 export function describeTypes(events: readonly Undelivered[]): string {
   const types = countAlike(events.map(({ type }) => type)).map(([type]) => type);
   return `${countOf(events.length, 'event')} of ${toPlain(types.join(', '))}`;

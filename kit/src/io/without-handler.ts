@@ -1,7 +1,7 @@
-/** Records in an inbox which events an endpoint marked done because it has no handler for them. */
+/** Records in an inbox which events an endpoint marked as done although no handler ran. */
 import { describeAnswer, type EndpointAnswer, isAccepted, outcomeOf } from './answer.js';
 
-/** A part of the last error of such an event. */
+/** The text in the last error of an event for which no handler ran. */
 const MARK = 'no handler ran';
 
 /** Whether the last error shows that the endpoint responded to an earlier attempt with `ignored`. */
@@ -10,14 +10,17 @@ export function isWithoutHandler(lastError: string | null | undefined): boolean 
 }
 
 /**
- * Whether the endpoint handled or queued the event, now or earlier. After `ignored`, the endpoint responds with
- * `duplicate`, although it ran nothing.
+ * Whether the endpoint handled or queued the event, now or earlier. After it has responded with `ignored`, the endpoint
+ * responds with `duplicate`, although no handler ran.
  */
 export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null | undefined): boolean {
   return isAccepted(answer) || (isAccepted(answer, 'repeated') && !isWithoutHandler(lastError));
 }
 
-/** The last error of an event without effect: the response, and whether this or an earlier response was `ignored`. */
+/**
+ * Returns the error to record for an event without effect: the response, and whether this or an earlier response was
+ * `ignored`.
+ */
 export function toLastError(answer: EndpointAnswer, lastError: string | null | undefined): string {
   const isMarked = outcomeOf(answer) === 'ignored' || isWithoutHandler(lastError);
   return describeAnswer(answer) + (isMarked ? `, ${MARK}` : '');

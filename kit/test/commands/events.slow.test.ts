@@ -72,7 +72,7 @@ describe.concurrent('events show', () => {
     expect(stderr).toMatch(/Not among the 2 selected events: evt_nope\. Check the id\.\n$/);
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
-    expect(full.stderr).toContain('The list may have left it out: pass its --type');
+    expect(full.stderr).toContain('The list may be incomplete: pass the --type');
   });
 });
 
@@ -241,7 +241,7 @@ describe.concurrent('events replay', () => {
     expect(exitCode).toBe(1);
 
     const missing = await run(['events', 'show', 'evt_nope'], service);
-    expect(missing.stderr).toContain('The list may have left it out');
+    expect(missing.stderr).toContain('The list may be incomplete');
   });
 
   test('events replay and show take the first of different events with one id, say so and are exit 1', async () => {

@@ -77,7 +77,8 @@ async function renderFlagsPage(): Promise<string> {
     const parts = leaves.filter(({ words }) => words[0] === name);
     const about = parts.map(({ words, summary, options }) => {
       const groups = SHARED.filter((group) => options.some((option) => option.group === group));
-      return `- \`${words.join(' ')}\`: ${summary}. Also: ${groups.join(', ')}.`;
+      const names = new Intl.ListFormat('en-GB').format(groups);
+      return `- \`${words.join(' ')}\`: ${summary}. Also accepts the ${names} flags.`;
     });
     const own = parts.flatMap(({ options }) => options.filter(isOwn));
     const rows = [...new Map(own.map((option) => [option.term + option.about, option])).values()].map(
@@ -89,7 +90,7 @@ async function renderFlagsPage(): Promise<string> {
         return [`\`${option.term}\``, ...(parts.length > 1 ? [names] : []), option.about];
       },
     );
-    const head = ['flag', ...(parts.length > 1 ? ['of'] : []), 'meaning'];
+    const head = ['flag', ...(parts.length > 1 ? ['subcommands'] : []), 'meaning'];
     return [
       `## \`${name}\``,
       '',
@@ -101,7 +102,7 @@ async function renderFlagsPage(): Promise<string> {
   return [
     '# Flags of the command line',
     '',
-    'A test writes this page from `--help` of each command. [Command line](command-line.md) has examples.',
+    'A test generates this page from the `--help` of each command. [Command line](command-line.md) has examples.',
     '',
     '## Flags that commands share',
     '',

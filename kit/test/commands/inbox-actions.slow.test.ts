@@ -74,7 +74,7 @@ test('inbox discard keeps who and why, refuses an event that is done, and later 
   const reason = { result: 'discarded', by: 'ada', reason: 'booked by hand' };
   expect((await inbox.find('a'))?.history.at(-1)).toMatchObject(reason);
   const again = await run(['inbox', 'discard', 'a', 'b', '--inbox', path, ...AUDIT]);
-  expect(again.stderr).toContain('a is done, but this command changes only events that are');
+  expect(again.stderr).toContain('a is done. This command only changes events in one of these states: ');
   expect([again.exitCode, (await inbox.find('b'))?.state]).toEqual([2, 'dead']);
 });
 
@@ -87,7 +87,7 @@ test('inbox discard by flags is a failure while a handler runs an event that mat
   const args = ['inbox', 'discard', '--type', 'redeem.failed', '--inbox', path, ...AUDIT];
   const { stdout, stderr, exitCode } = await run(args);
   expect(stdout).toMatch(/^3 events discarded: /);
-  expect(stderr).toContain('Not discarded: 1 event that a handler is running. ');
+  expect(stderr).toContain('Not discarded: 1 event still leased by a process. ');
   expect(exitCode).toBe(1);
 });
 

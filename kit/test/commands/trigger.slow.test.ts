@@ -8,7 +8,7 @@ describe.concurrent('trigger', () => {
   test('trigger --duplicate is exit 1 if no answer shows that the handler ran once', async () => {
     await using site = await serve((_, response) => response.writeHead(200).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--duplicate']);
-    expect(stderr).toContain('Not shown that the handler ran only once');
+    expect(stderr).toContain('This does not show that the handler ran only once');
     expect(exitCode).toBe(1);
   });
 
@@ -85,7 +85,7 @@ describe.concurrent('trigger', () => {
     await using service = await startService({ endpoints: [{ url: await findClosedUrl() }] });
     const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
     expect(stdout).toContain('nothing is listening there (ECONNREFUSED)');
-    expect(stderr).toContain('Check that it is running and that the port is correct.');
+    expect(stderr).toContain('Check that the server is running and that the port is correct.');
     expect(stderr).toContain('The sandbox opens this connection');
     expect(exitCode).toBe(3);
   });

@@ -53,7 +53,7 @@ test('a created wallet whose description is malformed is exit 3, with what the s
 const PAGES = [
   [200, /with an HTML page\. Check --base-url/],
   [404, /and an HTML page.*Check --base-url/],
-  [502, /and an HTML page.*It may have carried out the request/],
+  [502, /and an HTML page.*The service may have carried out the request/],
 ] as const;
 
 test.for(PAGES)('a page answered with %i is explained', async ([status, says]) => {

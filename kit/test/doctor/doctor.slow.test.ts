@@ -24,7 +24,7 @@ const FOR_REAL = /^The endpoint's real handlers run on these test events, [^\n]*
 
 test('doctor refuses an endpoint on another machine without --yes, because no person can answer', async () => {
   const { exitCode, stdout, stderr } = await run(['doctor', 'https://hooks.example.com/webhooks']);
-  expect(stderr).toMatch(/^stablehooks: hooks\.example\.com is another machine\. Pass --yes to send/);
+  expect(stderr).toMatch(/^stablehooks: hooks\.example\.com is not on this machine\. Pass --yes to send/);
   expect([exitCode, stdout]).toEqual([2, '']);
   const confirmed = await run(['doctor', 'http://endpoint.invalid/', '--yes']);
   expect(confirmed.stderr).toMatch(/^A correct receiver refuses or ignores.*\n.* cannot be reached/);
@@ -52,7 +52,7 @@ test.for<readonly [typed: string, exitCode: number, isSent: boolean]>([
     const screen = await runInTerminal(['doctor', url], {
       columns: 100,
       env: { STABLEHOOKS_SECRET: SECRET },
-      type: { at: `is another machine. Send test events? [y/N]`, text: typed },
+      type: { at: `is not on this machine. Send test events? [y/N]`, text: typed },
     });
     expect(screen.exitCode, screen.rows.join('\n')).toBe(exitCode);
     expect(screen.rows.join('\n')).toContain(isSent ? 'genuine' : 'Nothing was sent.');

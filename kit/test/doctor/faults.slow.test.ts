@@ -142,7 +142,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     'has a schema of its own': [handling(withPayload(AMOUNT_IN_CENTS, () => undefined)), '--payload FILE'],
     'has no handler': [
       (secret) => createListener({ secret, handlers: {} }),
-      'Register a handler.',
+      'Register a handler for at least one of them.',
       { verdict: 'not shown' },
     ],
     'is behind a rate limit': [
@@ -162,7 +162,11 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       () => (_, response) => answer(response, 404),
       'Nothing accepts a POST at /hooks (404). Check the path',
     ],
-    'never answers': [() => () => undefined, 'responds to no POST in that time', { timeoutMs: 3_000 }],
+    'never answers': [
+      () => () => undefined,
+      'does not respond to any POST within the time limit',
+      { timeoutMs: 3_000 },
+    ],
     'fails on each event': [
       answering(500, 'Cannot read properties of undefined'),
       'The response: "Cannot read',

@@ -74,7 +74,7 @@ describe.concurrent('TLS', () => {
   test('doctor says that a port does not speak TLS', async () => {
     await using server = await serve(createPlainReceiver(SECRET));
     const { exitCode, stderr } = await examine(server.url.replace('http:', 'https:'));
-    expect(stderr).toMatch(/it does not speak TLS \(\w+\)\. Check the port\. If it does not use TLS, /);
+    expect(stderr).toMatch(/it does not speak TLS \(\w+\)\. Check the port\. If the port does not use TLS, /);
     expect(exitCode).toBe(3);
   });
 });

@@ -92,7 +92,7 @@ describe('the jobs of an operator', () => {
     await row(page, 'evt_today').waitFor({ state: 'detached' });
     await click('button', 'Requeue 2 …');
     await page.getByText('Dry run: 2 events match').waitFor();
-    await page.getByText('The events become due now, their attempts count from 0').waitFor();
+    await page.getByText('The events become due now, their attempts are counted from 0').waitFor();
     await click('button', 'Requeue 2 events');
     await notice(page, '2 events requeued: due now').waitFor();
     expect(clicks()).toBeLessThanOrEqual(4);

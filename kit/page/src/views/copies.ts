@@ -3,22 +3,22 @@ import { toShellWord } from '../../../src/shell-word.js';
 import { decodeBase64, decodeUtf8 } from '../bytes';
 import { toPlain } from '../plain';
 
-/** Headers that curl writes itself. */
+/** The headers that curl writes itself. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...['host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'accept-encoding'],
 ]);
 
-/** A command for a POSIX shell that sends exactly these bytes, with these headers. */
+/** Returns a command for a POSIX shell that sends exactly the same bytes with the same headers. */
 export function toCurl({ request }: AttemptDetail): string {
   const text = toReadable(request.body);
   const names = Object.keys(request.headers);
   const headers = Object.entries(request.headers)
     .filter(([name]) => !OWN_HEADERS.has(name.toLowerCase()))
-    // A header without a value ends with a semicolon.
+    // In curl, a header without a value ends with a semicolon.
     .map(([name, value]) => (value === '' ? `${name};` : `${name}: ${value}`));
-  // Otherwise curl adds that of a form.
+  // Otherwise, curl adds the content type of a form.
   if (!names.some((name) => name.toLowerCase() === 'content-type')) headers.push('content-type:');
-  // In the argument, a first @ would be a file's name.
+  // If the argument began with @, curl would take it for a file name.
   const isArgument = text !== undefined && text.length <= MAX_ARGUMENT && !text.startsWith('@');
   const lines = [
     `curl --globoff --request ${toShellWord(request.method)} --url ${toShellWord(request.url)}`,
@@ -29,10 +29,10 @@ export function toCurl({ request }: AttemptDetail): string {
   return `${isArgument ? '' : `printf %s '${request.body}' | base64 -d | `}${command}\n`;
 }
 
-/** Linux refuses arguments of 128 KiB and more; a character has up to 4 bytes. */
+/** The maximum length of an argument. Linux refuses arguments of 128 KiB and more, and a character can take 4 bytes. */
 const MAX_ARGUMENT = 30_000;
 
-/** The text of a body (base64), if every byte of it can be seen. */
+/** Returns the text of a body (base64) if every byte of the body is visible. */
 function toReadable(body: string): string | undefined {
   const text = decodeUtf8(decodeBase64(body));
   return text !== undefined && toPlain(text, { lines: true }) === text ? text : undefined;

@@ -16,14 +16,14 @@ import './coverage.css';
 
 const REFRESH_MS = 30_000;
 
-/** The proven spans of the inbox, and the gaps in which events may be missing. */
+/** The view of the proven spans of the inbox, and of the gaps in which events may be missing. */
 export function CoverageView() {
   const { data, error, reload } = useLoaded(
     'coverage',
     (signal) => ask<CoverageReport>('coverage', {}, signal),
     staleFor('coverage'),
   );
-  /** The page repeats the verdict about the inbox. It does not decide itself whether a proof is good. */
+  /** The page repeats the server's verdict about the inbox. The page itself does not decide whether a proof is good. */
   const judged = useLoaded(
     'judged coverage',
     (signal) => ask<OverviewReport>('overview', { fresh: '1' }, signal),
@@ -53,10 +53,10 @@ export function CoverageView() {
 
 const isOpen = ({ state }: GapRow) => state === 'open';
 
-/** The checks about what is proven. */
+/** The names of the checks that judge what is proven. */
 const JUDGES: readonly string[] = ['coverage', 'gaps', 'poll'];
 
-/** The proven span, in words. */
+/** Describes the proven span in words. */
 function Proven({
   report: { since, watermark, gaps, lastPoll },
   tone,
@@ -66,7 +66,7 @@ function Proven({
 }) {
   const open = gaps.filter(isOpen).length;
   const acknowledged = gaps.length - open;
-  // The first poll records only where to begin.
+  // The first poll only records the start date.
   const isProven = watermark !== null && watermark !== since;
   return (
     <div class={`verdict verdict-${tone}`}>
@@ -106,13 +106,13 @@ function Proven({
   );
 }
 
-/** The minimum width of a gap in pixels, so it can be seen and clicked. */
+/** The minimum width of a gap in pixels, so that people can see and click it. */
 const MIN_GAP_PX = 12;
 
-/** How much of the past one lane for all types shows, unless an open gap is older. */
+/** How much of the past a single lane shows, in ms, unless an open gap is older. */
 const RECENT_MS = 7 * 86_400_000;
 
-/** A lane for each type, or one for all: proven spans as bars, gaps as links to their cards. */
+/** Draws a lane for each type, or a single lane for all types. Proven spans are bars, and gaps are links to their cards. */
 export function Lanes({
   report,
   isOne = false,
@@ -208,7 +208,7 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
 }
 
 function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
-  /** The gap as it was when the dialog was opened: a poll may make it longer meanwhile. */
+  /** The gap as it was when the dialog was opened. A poll can make the gap longer in the meantime. */
   const [asked, setAsked] = useState<GapRow | null>(null);
   const { types, from, until, openedAt, text, command, state } = gap;
   return (

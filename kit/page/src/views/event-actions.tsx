@@ -15,14 +15,15 @@ interface Action {
   readonly verb: string;
   readonly states: readonly string[];
   readonly max: number;
-  /** For the confirmation. */
+  /** What the action does, for the confirmation. */
   readonly effect: string;
 }
 
 const ACTIONS: Readonly<Record<Name, Action>> = {
   requeue: {
     ...{ verb: 'Requeue', states: ['dead', 'failed'], max: 10_000 },
-    effect: 'The events become due now, their attempts count from 0 again, and their handlers run again.',
+    effect:
+      'The events become due now, their attempts are counted from 0 again, and their handlers run again.',
   },
   run: {
     ...{ verb: 'Run now', states: ['dead', 'failed', 'received', 'parked', 'leased'], max: 100 },
@@ -36,19 +37,19 @@ const ACTIONS: Readonly<Record<Name, Action>> = {
   },
 };
 
-/** How many events a dry run names. */
+/** How many events are named after a dry run. */
 const NAMED = 5;
 
 const OR = new Intl.ListFormat('en', { type: 'disjunction' });
 const plural = (count: number) => `${count.toLocaleString('en')} event${count === 1 ? '' : 's'}`;
 
-/** The actions on the selected events, or on all events that meet the filter if none is selected. */
+/** The actions on the selected events or, if no event is selected, on all events that meet the filter. */
 export function EventActions({
   states: known,
   selected,
   onDone,
 }: {
-  /** How many events meet the filter, by state; `null` while it is unknown. */
+  /** How many events meet the filter, by state. `null` while this is unknown. */
   readonly states: EventCounts['states'];
   readonly selected: ReadonlySet<string>;
   readonly onDone: () => void;
@@ -131,7 +132,7 @@ export function RequeueThese({ filter }: Pick<Selected, 'filter'>) {
   );
 }
 
-/** Shows what an action would do, and does it after a confirmation. */
+/** Shows what an action would do, and carries it out after a confirmation. */
 function Confirm({
   name,
   filter,
@@ -171,7 +172,7 @@ function Confirm({
         const of = { ids: plan?.ids ?? [] };
         const [by, reason] = [statement.by.trim(), statement.reason.trim()];
         keepName(statement);
-        // A reason is only asked for with a name.
+        // A reason is asked for only together with a name.
         const said =
           name === 'discard' ? { by, reason } : { by: by || undefined, reason: (by && reason) || undefined };
         const result = await act(name, { filter: of, ...said } as Parameters<typeof act<typeof name>>[1]);
@@ -237,7 +238,7 @@ function Confirm({
   );
 }
 
-/** Outcomes after which nothing is left to do here. */
+/** The outcomes after which the user has nothing left to do here. */
 const GOOD: ReadonlySet<string> = new Set(['handled', 'queued', 'duplicate']);
 
 function isSuccess({ changed, outcomes }: SelectedResult): boolean {
@@ -254,7 +255,7 @@ function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): 
   if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
   if (outcomes['elsewhere'] !== undefined) {
-    return `Stopped after ${plural(changed)}: \`run\` handled the last one with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;
+    return `Stopped after ${plural(changed)}: \`run\` handled the last event with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;
   }
   const ends = Object.entries(outcomes).map(([outcome, count]) => `${count.toLocaleString('en')} ${outcome}`);
   return `${plural(changed)} ran: ${ends.join(', ')}.${rest}`;

@@ -14,16 +14,19 @@ import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
 import './events.css';
 
 const PAGE_ROWS = 100;
-/** A retry of an event changes neither the counts nor the oldest time, from which the server detects a change. */
+/**
+ * The time between two loads, in ms. The server does not notice a retry, because a retry changes neither the counts nor
+ * the oldest time.
+ */
 const REFRESH_MS = 5_000;
 const isStale = staleFor('events');
-/** States of an inbox, and without one of deliveries. States in which events may need a person come first. */
+/** The states of events in an inbox. The states in which events may need a person come first. */
 const INBOX_STATES: readonly EventState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
 const KINDS: readonly EventState[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/** One row for each event. */
+/** The view of all events, with one row for each event. */
 export function EventsView() {
   const key = filterKey();
   const counts = useLoaded(
@@ -73,7 +76,7 @@ export function EventsView() {
   );
 }
 
-/** The events that the list lacks. */
+/** Says how many events are missing from the list. */
 function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undefined }) {
   if (dropped === undefined || dropped.delivered + dropped.exhausted === 0) return null;
   return (
@@ -84,7 +87,7 @@ function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undef
   );
 }
 
-/** Counts the events of the first page by their state; `null` unless it has every event that meets the filter. */
+/** Counts the events of the first page by state. Returns `null` if there are further pages. */
 function tally({ rows, next }: EventPage): EventCounts['states'] {
   if (next !== null) return null;
   const counts = new Map<EventState, number>();
@@ -191,7 +194,7 @@ function Filters({ types }: { readonly types: readonly string[] }) {
   );
 }
 
-/** How long after the last key the list is requested. */
+/** How long after the last key press the list is requested, in ms. */
 const TYPING_MS = 300;
 
 function Field({
@@ -205,7 +208,7 @@ function Field({
   const [typed, setTyped] = useState<string>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
-  // The typed text wins until the URL has it; then a link or Back may change it.
+  // The typed text takes precedence until it is in the URL. After that, a link or Back can change it.
   useEffect(() => {
     if (timer.current === undefined) setTyped(undefined);
   }, [value]);
@@ -222,7 +225,7 @@ function Field({
         clearTimeout(timer.current);
         timer.current = setTimeout(() => {
           timer.current = undefined;
-          // An id that was copied has spaces around it.
+          // An id that was copied often has spaces around it.
           const text = name === 'text' || name === 'error' ? currentTarget.value : currentTarget.value.trim();
           go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
@@ -234,7 +237,7 @@ function Field({
   );
 }
 
-/** Whether new rows would move what the reader looks at. */
+/** Whether new rows would move the rows that the reader is looking at. */
 function isReading(list: HTMLElement | null): boolean {
   return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked') != null;
 }
@@ -252,7 +255,7 @@ function List({
   onSelect,
   onLoad,
 }: {
-  /** `undefined` where nothing can be done with a selection. */
+  /** The ids of the selected events. `undefined` if no action is possible on a selection. */
   readonly selected: ReadonlySet<string> | undefined;
   readonly onSelect: (ids: ReadonlySet<string>) => void;
   readonly onLoad: (page: EventPage, after: string | undefined) => void;
@@ -262,7 +265,7 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  /** Where the search continues on its own until an event is found, and how many events it has read so far. */
+  /** Where the search continues by itself until an event is found, and how many events have been read so far. */
   const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
   useEffect(() => setSearchOn(undefined), [after]);
   const from = searchOn?.after ?? after;
@@ -451,7 +454,7 @@ function Row({
       class={isSelected === true ? 'selected' : undefined}
       onFocusIn={onReach}
       onClick={(event) => {
-        // The whole row can be clicked, but not selected text and not its controls.
+        // A click anywhere in the row opens the event, unless the click selects text or hits a control.
         const isControl =
           event.target instanceof Element && event.target.closest('a, button, input') !== null;
         if (!isControl && getSelection()?.isCollapsed !== false) open(id);
@@ -502,7 +505,7 @@ function Row({
   );
 }
 
-/** The event that was opened last. When the reader comes back, its row has the focus. */
+/** The event that was opened last. When the reader returns to the list, the row of this event gets the focus. */
 let lastOpened: string | undefined;
 
 function open(id: string): void {

@@ -12,7 +12,7 @@ import { Mark } from '../tone';
 import { follow, go, hrefOf, hrefWith } from '../url';
 import './event.css';
 
-/** What the reader looked for: one event by its id, or the story of one movement. */
+/** The view of what the reader searched for: one event by its id, or the history of one movement. */
 export function FoundView({ what }: { readonly what: string }) {
   const { data, error, reload } = useLoaded(`find ${what}`, (signal) =>
     ask<Found>('find', { key: what }, signal),
@@ -22,7 +22,7 @@ export function FoundView({ what }: { readonly what: string }) {
   useEffect(() => {
     if (data === undefined) return;
     if (data.event !== null) go({ find: undefined, event: data.event }, { replace: true });
-    // Without an inbox, the bodies of the attempts are searched.
+    // If there is no inbox, the bodies of the attempts are searched instead.
     else if (data.movement === null) go({ find: undefined, text: what }, { replace: true });
   }, [data]);
   useKeys({ Escape: () => go({ find: undefined }) });

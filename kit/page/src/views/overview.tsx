@@ -18,7 +18,7 @@ import { Lanes } from './coverage';
 import { RequeueThese } from './event-actions';
 import './overview.css';
 
-/** How often a check that depends on time is read again. */
+/** The time after which the checks are read again, because some of them depend on the time, in ms. */
 const REFRESH_MS = 10_000;
 
 /** The next step for each check. */
@@ -38,13 +38,13 @@ const ACTIONS: Readonly<Record<string, readonly [label: string, target: Readonly
     'without-effect': ['Review', { view: 'events', state: 'without-effect' }],
     faults: ['See the faults', { view: 'sandbox' }],
   };
-/** An inbox has no refused deliveries to list: only their numbers are kept. */
+/** An inbox cannot list refused deliveries, because it keeps only their number. */
 const REFUSED = ['Review refused events', { view: 'events', state: 'refused' }] as const;
 
 const isLive = ({ kind }: { readonly kind: string }) => kind !== 'lost';
 const has = (view: View) => session.value?.views.includes(view) === true;
 
-/** Whether all is well, what needs the reader, what is flowing, and what is proven. */
+/** The view that shows whether all is well, what needs the reader's attention, which events arrive, and what is proven. */
 export function OverviewView() {
   const { data, error, reload } = useLoaded(
     'overview',
@@ -83,7 +83,7 @@ export function OverviewView() {
 
 const needsReader = ({ tone }: OverviewCheck) => tone === 'bad' || tone === 'doubtful';
 
-/** A card for each check that needs the reader. */
+/** A card for each check that needs the reader's attention. */
 function Needs({ checks }: { readonly checks: readonly OverviewCheck[] }) {
   if (checks.length === 0) return null;
   return (
@@ -160,7 +160,7 @@ function Flow({ flow }: Pick<OverviewReport, 'flow'>) {
   );
 }
 
-/** Up to when nothing is missing, on a line of time. */
+/** A time line that shows up to when no event is missing. */
 function Proven() {
   const { data } = useLoaded(
     'coverage',
@@ -197,7 +197,7 @@ function Proven() {
   );
 }
 
-/** How many groups are shown: the others are rarer. */
+/** The maximum number of groups to show. The groups that are left out are less frequent. */
 const MAX_GROUPS = 20;
 
 function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
@@ -263,7 +263,7 @@ const COUNTED: readonly (readonly [Tone, string])[] = [
   ['good', 'good'],
 ];
 
-/** Every check in the words of the one judge, which the command `status` prints as well. */
+/** The list of all checks, in the same words that the command `status` prints. */
 function AllChecks({ checks }: Pick<OverviewReport, 'checks'>) {
   const counts = COUNTED.flatMap(([tone, words]) => {
     const count = checks.filter((check) => check.tone === tone).length;

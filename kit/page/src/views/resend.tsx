@@ -7,7 +7,7 @@ import { act } from '../server';
 import { formatMs } from '../time';
 import { go } from '../url';
 
-/** The buttons that send an attempt again. The new attempt is then opened, and the notice says how it ended. */
+/** The buttons that send an attempt again. The page then opens the new attempt, and a notice says how it ended. */
 export function Resend({ detail }: { readonly detail: AttemptDetail }) {
   const [asks, setAsks] = useState<'body' | 'url'>();
   const [isSending, setSending] = useState(false);
@@ -19,7 +19,7 @@ export function Resend({ detail }: { readonly detail: AttemptDetail }) {
     await attempt(async () => {
       const made = await act('resend', { id: detail.id, ...change });
       sent.made = made;
-      // A refusal isn't a success, although the request was sent.
+      // A refusal is not a success, although the request was sent.
       if (made.kind !== 'accepted') throw new Error(describe(made));
       return made;
     }, describe);
@@ -65,7 +65,7 @@ const RESULTS: Readonly<Record<AttemptKind, string>> = {
   unanswered: 'Not delivered',
 };
 
-/** The endpoint's response, such as `Refused: 401 ERR_SIGNATURE_MISMATCH.` */
+/** Describes the endpoint's response, such as `Refused: 401 ERR_SIGNATURE_MISMATCH after 12 ms.` */
 function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
   const what = [status, outcome].filter((part) => part !== null).join(' ');
   return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;
@@ -118,7 +118,7 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
 
 function encodeBase64(bytes: Uint8Array): string {
   const parts: string[] = [];
-  // A call takes a limited number of arguments.
+  // The bytes are converted in pieces, because a call takes only a limited number of arguments.
   for (let at = 0; at < bytes.length; at += 8_192) {
     parts.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
   }

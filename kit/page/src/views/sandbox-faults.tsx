@@ -12,7 +12,7 @@ interface Fault {
   readonly title: string;
   readonly meaning: string;
   readonly control: Control;
-  /** The value without the fault. If it is missing, the value alone does not cause a fault. */
+  /** The value that turns the fault off. Missing for a value that does not cause a fault by itself. */
   readonly none?: Faults[FaultName];
 }
 
@@ -36,7 +36,7 @@ const GROUPS = {
     ),
     reserialise: chance(
       'Serialize again',
-      'The body is parsed and serialized with different white space after it was signed.',
+      'After the body is signed, it is parsed and serialized again with different white space.',
     ),
     cut: chance('Cut', 'The connection is cut halfway through the body.'),
     reset: chance('Reset', 'An attempt arrives, but its connection is reset before the response.'),
@@ -70,11 +70,12 @@ const GROUPS = {
   'Event list': {
     listOrder: {
       ...{ title: 'Order', control: 'order', none: 'newest' },
-      meaning: 'The order of the events in the list. A limit truncates its end.',
+      meaning: 'The order of the events in the list. A limit cuts off the end of the list.',
     },
     listCap: {
       ...{ title: 'Cap', control: 'cap', none: null },
-      meaning: 'The maximum number of events in the list, whatever its limit. Leave empty for no cap.',
+      meaning:
+        'The maximum number of events in the list, even if the limit of a request is higher. Leave empty for no cap.',
     },
     listFilterAfterCap: {
       ...{ title: 'Filter after the cap', control: 'switch', none: false },
@@ -82,7 +83,7 @@ const GROUPS = {
     },
     listLagMs: {
       ...{ title: 'Lag', control: 'duration', none: 0 },
-      meaning: 'How long after its creation an event first appears in the list.',
+      meaning: 'How long it takes until a new event appears in the list.',
     },
     listDuplicate: chance('List twice', 'An event is listed twice, but the list does not get longer.'),
     listWrongDelivered: chance('Wrong flag', 'The “delivered” flag of an event is wrong.'),
@@ -95,7 +96,7 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
 };
 const NAMES = Object.keys(FAULTS) as FaultName[];
 
-/** The sandbox's faults, and the form that changes them. */
+/** The panel that shows the sandbox's faults and changes them. */
 export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Reloads) {
   const { shown, change, clear } = useFaults(faults, reload);
   const active = NAMES.filter((name) => isActive(name, shown)).length;
@@ -134,10 +135,10 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Rel
   );
 }
 
-/** The faults with the reader's unanswered changes, which are sent one request after the other so that they cannot overtake. */
+/** Returns the faults with the reader's pending changes. Changes are sent one by one, so that they arrive in order. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
-  /** The faults that an action answered, until the next report. */
+  /** The faults that an action returned. They are used until the next report arrives. */
   const [answer, setAnswer] = useState<{ readonly faults: Faults; readonly to: Faults }>();
   const latest = useRef(faults);
   latest.current = faults;
@@ -215,7 +216,7 @@ function FaultRow({ name, faults, change }: OneFault) {
     none === undefined ? 'fault-part' : '',
   ];
   return (
-    // The name of the option in the API, for those who set it there.
+    // The title is the name of the option in the API, for people who set the fault there.
     <div class={classes.join(' ')} title={name}>
       <div>
         <span class="fault-title">{title}</span>
@@ -292,7 +293,7 @@ function FaultControl({ name, faults, change, describedBy }: OneFault & { readon
   }
 }
 
-/** A probability as a slider and a number, or the next N occasions. */
+/** The control for how often a fault occurs: with a probability (a slider and a number), or at the next N occasions. */
 function ChanceControl({
   title,
   describedBy,
@@ -362,7 +363,10 @@ function ChanceControl({
   );
 }
 
-/** A short value that is typed. It takes effect at Enter, or when the reader leaves it; until then nothing replaces it. */
+/**
+ * A field for a short value. The value takes effect when the reader presses Enter or leaves the field. Until then,
+ * nothing replaces it.
+ */
 function Typed<Value>({
   value,
   read,
@@ -371,7 +375,7 @@ function Typed<Value>({
   ...rest
 }: {
   readonly value: string;
-  /** Gives `undefined` for what cannot be used. */
+  /** Converts the typed text. Returns `undefined` if the text cannot be used. */
   readonly read: (text: string) => Value | undefined;
   readonly hint: string;
   readonly change: (value: Value) => void;

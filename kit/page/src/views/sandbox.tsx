@@ -11,7 +11,7 @@ import { FaultPanel } from './sandbox-faults';
 import { Fire } from './sandbox-fire';
 import { AddEndpoint, Move, type Reloads, RemoveEndpoint } from './sandbox-forms';
 
-/** The sandbox's world: what it holds, what goes wrong in it, and what time it is there. */
+/** The view of the sandbox: its wallets, movements and endpoints, its faults, and its clock. */
 export function SandboxView() {
   const { data, error, reload } = useLoaded<ServiceReport>(
     'sandbox',
@@ -50,10 +50,10 @@ export function SandboxView() {
   );
 }
 
-/** A region that scrolls, so the keyboard must reach it. */
+/** The attributes of a region that scrolls, so that people can also scroll it with the keyboard. */
 const SCROLLED_BY_KEYBOARD = { tabIndex: 0 };
 
-/** A table with a heading, or what to do when it has no row. */
+/** A table with a heading. If the table has no rows, a text says what to do. */
 function Listing({
   title,
   action,
@@ -63,10 +63,10 @@ function Listing({
   children,
 }: {
   readonly title: string;
-  /** How many rows the server sends at most. */
+  /** The maximum number of rows that the server sends. */
   readonly max?: number;
   readonly action: ComponentChildren;
-  /** The headings; a `#` before one aligns numbers. */
+  /** The headings of the columns. A heading that begins with `#` is for a column of numbers. */
   readonly columns: readonly string[];
   readonly empty: ComponentChildren;
   readonly children: readonly ComponentChildren[];

@@ -8,7 +8,7 @@ import {
   type OpenOptions,
 } from './opening.js';
 
-/** The used part of mysql2. */
+/** The part of mysql2 that is used here. */
 interface Mysql2 {
   createPool(options: {
     readonly uri: string;
@@ -17,7 +17,7 @@ interface Mysql2 {
   }): { promise(): MysqlPoolLike & { end(): Promise<void> } };
 }
 
-/** The pool with a time limit for each answer. */
+/** Returns the pool with a time limit for each response. */
 function withTimeout(pool: MysqlPoolLike): MysqlPoolLike {
   return {
     async getConnection() {

@@ -13,13 +13,16 @@ export interface Opened extends Omit<Inbox, 'transaction'>, InboxOperations {
 }
 
 export interface OpenOptions {
-  /** Whether tables that do not exist are created. */
+  /** Whether to create the tables if they do not exist. */
   readonly create: boolean;
   /** Whether a Redis without any event is accepted. */
   readonly unused: boolean;
-  /** The namespace to open. A file is opened by the first of the names that it has, and must have one unless it is new. */
+  /**
+   * The namespaces to look for, in this order. A file is opened with the first namespace that it contains. A file
+   * without any of them must be new.
+   */
   readonly namespaces: readonly [string, ...string[]];
-  /** The place for messages, because the value of a variable may contain a password. */
+  /** The place as messages show it. The value of a variable is not shown, because it can contain a password. */
   readonly name: string;
 }
 

@@ -8,7 +8,7 @@ import {
   type OpenOptions,
 } from './opening.js';
 
-/** The used part of `pg`. */
+/** The part of `pg` that is used here. */
 interface Pg {
   readonly Pool: new (options: {
     readonly connectionString: string;
@@ -16,7 +16,7 @@ interface Pg {
     readonly query_timeout: number;
     readonly max: number;
   }) => PgLike & { end(): Promise<void>; on(event: 'error', listener: () => void): void };
-  /** Parses the URL immediately, whereas a pool does so only when it connects. */
+  /** Parses the URL immediately, whereas a pool parses it only when it connects. */
   readonly Client: new (options: {
     readonly connectionString: string;
   }) => object;

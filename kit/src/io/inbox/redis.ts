@@ -20,7 +20,7 @@ import {
   type OpenOptions,
 } from './opening.js';
 
-/** The used part of ioredis. */
+/** The part of ioredis that is used here. */
 type Ioredis = new (
   url: string,
   options: {
@@ -35,7 +35,7 @@ type Ioredis = new (
   on(event: 'error', listener: (error: Error) => void): void;
 };
 
-/** The used part of node-redis. */
+/** The part of node-redis that is used here. */
 interface NodeRedis {
   createClient(options: {
     readonly url: string;
@@ -68,7 +68,7 @@ export async function openRedis(
     throw usageError(`${which}: write the Redis database as a number after the host, such as /0.`);
   }
   const [, database = ''] = path;
-  // The drivers differ for a missing database: ioredis continues with database 0.
+  // The drivers behave differently if the database does not exist. For example, ioredis continues with database 0.
   server.pathname = '';
   const { redis, connect, select, close } = await createRedisClient(server.href);
   // A wrong prefix is refused before a connection is open.
@@ -130,7 +130,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   });
   return {
     redis: fromIoredis(client),
-    // The promise rejects with "Connection is closed"; the event has the cause.
+    // The promise only rejects with "Connection is closed", but the event has the cause.
     connect: () =>
       client.connect().catch((error: unknown) => {
         throw emitted ?? error;
@@ -140,7 +140,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   };
 }
 
-/** Refuses a Redis with neither an event nor a poll: a wrong database number or prefix looks like an empty inbox. */
+/** Refuses a Redis with neither an event nor a poll, because a wrong database number or prefix looks like an empty inbox. */
 async function assertIsUsed(
   inbox: Pick<Opened, 'count' | 'readNote'>,
   { prefix, name }: { readonly prefix: string; readonly name: string },

@@ -24,7 +24,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
     const namespace = findNamespace(db, options);
     if (!create) {
       assertIsOfThisRelease(db, { Sqlite, name, namespace });
-      // Nothing to migrate, and a file that is locked or read-only must be readable.
+      // There is nothing to migrate, and it must be possible to read a file that is locked or read-only.
       db.exec('PRAGMA query_only = ON');
     }
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
@@ -47,7 +47,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   }
 }
 
-/** The namespace in an SQLite file; a wrong path must not add tables to the database of another program. */
+/** Finds the namespace in an SQLite file, so that a wrong path does not add tables to the database of another program. */
 function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions): string {
   const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
@@ -58,7 +58,7 @@ function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions
   );
 }
 
-/** @throws {CommandError} exit 2 when another release wrote the file, because opening it would migrate it. */
+/** @throws {CommandError} exit 2 if another release wrote the file, because opening the file would migrate it. */
 function assertIsOfThisRelease(
   db: SqliteLike,
   {
@@ -81,10 +81,10 @@ function assertIsOfThisRelease(
   );
 }
 
-/** With less room on its disk, an inbox cannot be expected to store the next events, in bytes. */
+/** The minimum free space on the disk, in bytes. With less space, an inbox may be unable to store the next events. */
 const MIN_ROOM = 1_048_576;
 
-/** `health` asks whether an inbox can be written without writing, so SQLite itself would not see a full disk. */
+/** `health` checks whether an inbox is writable, but without writing. SQLite itself would then not notice a full disk. */
 function assertRoom(folder: string): void {
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize >= MIN_ROOM) return;
