@@ -63,7 +63,7 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [`${TRIGGER} --payload big.json`, /--payload big\.json: the number 1e999 would be sent as Infinity/],
   [
     'certify --app x --url http://127.0.0.1:9 --database postgres://x --inbox postgres://x --effects=SELECT(id)FROM"stablehooks"."events"',
-    /reads stablehooks\.events, a table of the inbox/,
+    /--effects reads stablehooks\.events, /,
   ],
   [`${TRIGGER} --count 0`, /Pass a whole number of 1 or more/],
   [`${TRIGGER} --secret-file no-such`, /--secret-file no-such: the file does not exist/],
