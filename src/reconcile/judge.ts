@@ -7,7 +7,7 @@ import { inPages, inParallel } from './pages.js';
 import { isOther } from './read-inbox.js';
 import type { FindingKind } from './report.js';
 
-/** Judges every id in the books, and resolves to the listed events that are in neither the inbox nor the ledger. */
+/** Resolves to the listed events that are in neither the inbox nor the ledger. */
 export async function judgeBooks<Entry extends LedgerEntry>(
   comparison: Comparison<Entry>,
 ): Promise<readonly ListedEvent[]> {
@@ -29,7 +29,7 @@ function isInOrder({ state, entries, booked, unlisted, differs }: BookLine): boo
   return state === 'done' && entries === (booked ? 1 : 0) && !unlisted && !differs;
 }
 
-/** Reports the findings about one id, and resolves to its event if that event must be recorded. */
+/** Resolves to the listed event if it must be recorded. */
 async function judgeLine<Entry extends LedgerEntry>(
   id: string,
   line: BookLine,
@@ -59,7 +59,7 @@ async function judgeLine<Entry extends LedgerEntry>(
   else if (record.state === 'parked' && !isEventType(record.type)) totals.parked += 1;
   else if (record.state !== 'done') await report('waiting', entries > 0 ? WAITING_WITH_ENTRY : WAITING);
   else if (entries === 0 && booked) {
-    // If the event was done only after the inbox or the ledger was read, its entry may be newer than what was read.
+    // If the event was done only after the inbox or the ledger was read, its entry may not have been read.
     const isSettled = line.state === 'done' && record.updatedAt < settings.copiedAt;
     if (isSettled && event != null) await report('missing', MISSING);
     else totals.unjudged += 1;

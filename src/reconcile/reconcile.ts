@@ -21,17 +21,17 @@ import { recordUnseen } from './record-unseen.js';
 import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 
 /**
- * Compares three books: the service's list, the inbox, and your app's ledger. It runs no handlers.
+ * Compares three books: the service's event list, the inbox, and your app's ledger. It runs no handlers.
  *
- * Your app can receive events in the meantime. The inbox is read before the ledger, so every entry is found together with
- * its event, and suspicious ids are looked up again before they are reported. An id that could be either right or wrong is
+ * Your app can keep receiving events during the run. The inbox is read before the ledger, so every entry is found together
+ * with its event. Suspicious ids are looked up again before they are reported. An id that could be either right or wrong is
  * counted as `unjudged`. Records and entries are read page by page, so only their ids stay in memory.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid, when the span ends before
  * the poller's start date, or when the `id` or `createdAt` of an entry is malformed.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
  * @throws the client's error when the list could not be read, any error that `ledger`, `compare` or `onFinding` throws, and
- * the reason with which `signal` aborts.
+ * the signal's reason when `signal` aborts.
  *
  * @example
  * ```ts
@@ -122,7 +122,6 @@ function isDoubtful({ problems }: ReadList): boolean {
   return problems.some(({ code }) => DOUBTFUL.has(code));
 }
 
-/** Returns notes on contradictions in the list, on the limits of the span, and on how far back the books go. */
 function noteComparison<Entry extends LedgerEntry>({
   since,
   shownFrom,
