@@ -10,7 +10,6 @@ import type { Dispatch, Run, Work } from './work.js';
 /** For an event that is already running but may not be stored yet. */
 const RUNNING_RETRY_MS = 1_000;
 
-/** For an event that only another process can run. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
 
 type KnownWork = Work & { readonly event: WebhookEvent };
@@ -96,7 +95,6 @@ export function createDispatch(parts: CoreParts): Dispatch {
   }
 }
 
-/** For an event that needs no further work in this process. */
 export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
   if (recorded === 'done') return { kind: 'duplicate' };
   if (recorded === 'running') return running(RUNNING_RETRY_MS);

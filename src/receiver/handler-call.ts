@@ -16,7 +16,6 @@ import type { CoreParts } from './parts.js';
 import { createSteps, type HandlerSteps } from './steps.js';
 import type { Work } from './work.js';
 
-/** Caused by the handler or its event, not by the inbox. */
 export type HandlerFault = HandlerError | PermanentError | RetryLater | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {

@@ -16,8 +16,7 @@ export interface StepOptions {
    *   so that the API recognizes the repeated call.
    * - `fail`: the event is dead-lettered until you requeue it and say whether the effect happened. The inbox records that
    *   the step has begun before the step runs. If `run` rejects, the effect is also treated as unknown, unless the error is
-   *   a `RetryLater`, so throw `RetryLater` only if nothing happened.
-   * @default 'repeat'
+   *   a `RetryLater`, so throw `RetryLater` only if nothing happened. @default 'repeat'
    */
   readonly onInterrupted?: 'repeat' | 'fail' | undefined;
 }
@@ -32,8 +31,7 @@ export interface StepContext {
    * The result is stored as JSON of at most 65,536 characters. A result of `undefined` stays `undefined`. Results are
    * stored outside `tx`, so they survive a rollback. `requeue` keeps stored results, and `prune` removes them.
    *
-   * A handler ends only when all its steps have ended, including steps that it doesn't await. If such a step rejects, the
-   * handler fails.
+   * A handler ends only when all its steps have ended. If a step that it doesn't await rejects, the handler fails.
    *
    * Rejects with a `ConfigError` if the handler has already used `name` in this run, and with a `PermanentError` if the
    * step can't be repeated safely or its result can't be stored.
@@ -65,21 +63,16 @@ export interface EventContext<Tx = undefined> {
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /**
-   * Whether this run is a rehearsal. A rehearsal rolls its transaction back, so skip every effect that is neither in `tx`
-   * nor in a step.
-   */
+  /** Whether this is a rehearsal, whose transaction is rolled back. If so, skip all effects outside `tx` and steps. */
   readonly isRehearsal: boolean;
   /**
-   * The event's JSON. For an event that was delivered, this is exactly the signed text, even in later attempts. For an
-   * event from the service's event list, this is the event's text in the list. Read large numbers from this text, because
-   * they lose precision in `payload`.
+   * The event's JSON: the exact signed text of a delivered event, even in later attempts, or the event's text in the
+   * service's list. Read large numbers from this text, because they lose precision in `payload`.
    */
   readonly json: string;
   /**
    * Returns an idempotency key for an API call that the handler makes. The key is a UUID that is the same in every attempt,
-   * but different for each event and each name. It is a hash of the event's id and the name, so it is neither random nor
-   * secret.
+   * but differs by event and name. It is a hash of the event's id and the name, so it is neither random nor secret.
    *
    * @param name - distinguishes the call if the handler makes several calls. It must be a string of 1 to 512 bytes.
    */

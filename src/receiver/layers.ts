@@ -14,7 +14,6 @@ export type Enqueue = (
   options: { readonly json: string | undefined; readonly traceparent?: string | undefined },
 ) => Promise<void>;
 
-/** What is known about a delivery or a stored event while it is being processed. */
 export interface Facts {
   readonly origin: Origin;
   readonly event?: UnknownEvent | undefined;
@@ -66,7 +65,6 @@ export interface Layer {
   closed?(inbox: Inbox<unknown>): void;
 }
 
-/** The first layer is the outermost. */
 export function wrap<Part>(
   layers: readonly Layer[],
   around: (layer: Layer, next: Part) => Part | undefined,

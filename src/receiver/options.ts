@@ -22,15 +22,13 @@ export interface ReceiverOptions<Tx = undefined> {
   /**
    * The webhook secret: a string or bytes, an array of them during a rotation, or a function that returns any of these.
    *
-   * The function is called with the path, query and headers of each request that has a well-formed signature and a complete
-   * body. If the function returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and the response is the
-   * same as for a signature that doesn't match. If the function throws, the outcome is `unavailable` with
-   * `ERR_SECRET_UNAVAILABLE`.
+   * The function is called with the path, query and headers of each request with a well-formed signature and a complete
+   * body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and the response is the same as for a
+   * signature that doesn't match. If it throws, the outcome is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
    */
   readonly secret: ReceiverSecret;
   /**
-   * Stores events, and ensures that only one process runs an event at a time. All processes and jobs of an app must use the
-   * same inbox.
+   * Stores events, and lets only one process run an event at a time. All processes and jobs of an app must share it.
    * @default memoryInbox(), which loses its events when the process restarts
    */
   readonly inbox?: Inbox<Tx> | undefined;
@@ -47,8 +45,7 @@ export interface ReceiverOptions<Tx = undefined> {
    * - `recorded`: as soon as the event is durably stored in the inbox. The response is 202, and the handler then runs in
    *   this process. If the process dies before the handler has ended, `start`, `redrive` or the poller of any process runs
    *   the event after `leaseMs`. This requires a durable inbox and can't be combined with a queue. `onOutcome` is called
-   *   twice: first with `queued`, then with the handler's result.
-   * @default 'handled'
+   *   twice: first with `queued`, then with the handler's result. @default 'handled'
    */
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
@@ -69,27 +66,21 @@ export interface ReceiverOptions<Tx = undefined> {
    * The maximum number of handlers that run at the same time in this process. When the maximum is reached, further
    * deliveries get a 503 and aren't stored. If `answer` is `recorded`, they are stored, get a 202, and run as soon as a
    * handler has ended. `redrive`, the poller and workers wait until a handler has ended. With a transactional inbox, choose
-   * a number that is smaller than the size of the connection pool.
-   * @default no limit
+   * a number that is smaller than the size of the connection pool. @default no limit
    */
   readonly maxConcurrency?: number | undefined;
   /** Called once for each event of an unknown type, when the event is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => unknown) | undefined;
-  /**
-   * Receives log lines that say what failed and how to fix it.
-   * @default the request's logger in Fastify, otherwise console
-   */
+  /** Receives lines that say what failed and how to fix it. @default the request's logger in Fastify, otherwise console */
   readonly logger?: Logger | undefined;
   /**
    * Called with the outcome of each delivery, and with the outcome of each stored event that runs. If a handler takes
    * longer than `handlerTimeoutMs` or runs after the response, `onOutcome` is called again with the handler's result.
-   * Errors that `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`.
-   * @default none
+   * Errors that `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`. @default none
    */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /**
-   * Layers that wrap the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`. The first layer is the
-   * outermost.
+   * Layers that wrap the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`. The first one is outermost.
    * @default none
    */
   readonly use?: readonly Layer[] | undefined;
@@ -102,9 +93,8 @@ export interface ReceiverOptions<Tx = undefined> {
   /**
    * The maximum time that each call to the inbox can take, in ms. A call that takes longer fails with `ERR_INBOX_FAILED`.
    * In a transaction, the limit applies to BEGIN and COMMIT separately. Without this limit, a driver would wait for an
-   * unresponsive server until TCP gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, a limit above 30
-   * s has no effect, because the inbox closes a connection that has been silent for 30 s.
-   * @default 10_000
+   * unresponsive server until TCP gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, a limit above
+   * 30,000 has no effect, because the inbox closes a connection that has been silent for 30 s. @default 10_000
    */
   readonly inboxTimeoutMs?: number | undefined;
   /** How long a process can keep an event claimed, in ms. Must be greater than `handlerTimeoutMs`. @default 60_000 */

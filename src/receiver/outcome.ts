@@ -12,10 +12,7 @@ import {
 import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 
-/**
- * The result of a delivery, or of running a stored event. `receive`, `accept` and `handle` never reject; they always
- * resolve to an outcome.
- */
+/** The result of a delivery or of running a stored event. `receive`, `accept` and `handle` always resolve to an outcome. */
 export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
@@ -45,9 +42,7 @@ export type OutcomeResult = {
       readonly error?: undefined;
     }
   | {
-      /**
-       * The event is dead-lettered. If `error` is set, this attempt failed permanently; otherwise, an earlier attempt did.
-       */
+      /** The event is dead-lettered. If `error` is set, this attempt failed permanently; otherwise, an earlier one did. */
       readonly kind: 'dead';
       readonly attempt?: number | undefined;
       readonly error?: HandlerError | PermanentError | EventError | BusyError | undefined;
@@ -140,10 +135,9 @@ export interface WebhookResponse {
 const RETRY_AFTER_MS = 5_000;
 
 /**
- * Creates the response to a delivery. The response is JSON that names the outcome or, if the delivery failed,
- * `application/problem+json` (RFC 9457) with a stable `code`. It never contains a message, a stack, a payload or a secret.
- * An unknown sender gets the same code as a sender whose signature doesn't match, so the response doesn't reveal which
- * senders exist.
+ * Creates the response to a delivery: JSON that names the outcome or, if the delivery failed, `application/problem+json`
+ * (RFC 9457) with a stable `code`. The response never contains a message, a stack, a payload or a secret. An unknown sender
+ * gets the same code as one whose signature doesn't match, which hides which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';

@@ -29,9 +29,7 @@ import type { Dispatch } from './work.js';
 export interface AcceptOptions {
   /** The event's JSON exactly as it arrived. It is stored and enqueued unchanged. @default the serialized event */
   readonly json?: string | undefined;
-  /**
-   * The event's trace context as a W3C `traceparent`, such as the one from the job that delivered the event. @default none
-   */
+  /** The event's trace context as a W3C `traceparent`, such as that of the job that delivered the event. @default none */
   readonly traceparent?: string | undefined;
   /** Called with a promise for work that continues after the outcome, like `WebhookRequest.waitUntil`. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
@@ -41,8 +39,7 @@ export interface AcceptOptions {
 export interface Receiver {
   /**
    * Receives one untrusted HTTP request: verifies it, parses it, and continues like {@link Receiver.accept}. Adapters call
-   * this method. Its type allows no additional arguments, so the compiler rejects `receive` where a framework expects a
-   * handler.
+   * this method. Its type allows no additional arguments, so the compiler rejects it as a framework's handler.
    */
   readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
   /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues like {@link Receiver.handle}. */
@@ -50,10 +47,10 @@ export interface Receiver {
   /** Claims an authentic event, runs its handler in this process, and marks the event as done. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the events in the inbox that are due now: received events, failed events that are due for a retry, events whose
-   * lease has expired, and parked events of types that this release knows. An event runs only if this process has a queue,
-   * or a handler for the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call
-   * it from a cron job.
+   * Runs the inbox's due events: received events, failed events that are due for a retry, events whose lease has expired,
+   * and parked events of types that this release knows. An event runs only if this process has a queue, or a handler for
+   * the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call it from a cron
+   * job.
    *
    * The call ends when no more events are due. Once `leaseMs` has passed, it starts no new events. Without `waitUntil`, the
    * call also waits for each overdue handler until the handler ends, its lease expires, or `signal` aborts.
@@ -65,9 +62,9 @@ export interface Receiver {
   /**
    * Runs your current handlers on stored events that are dead, failed or parked, and rolls back each transaction. A
    * rehearsal claims and stores nothing, so you can then `requeue` the events that succeed. A step that has a stored result
-   * returns that result; any other step doesn't run. Effects that are neither in `ctx.tx` nor in a step do happen, so check
-   * `ctx.isRehearsal` before each of them. Database sequences advance despite the rollback. Constraints that the database
-   * checks at COMMIT aren't tested.
+   * returns that result; any other step doesn't run. Effects outside `ctx.tx` and outside steps do happen, so check
+   * `ctx.isRehearsal` first. Database sequences advance despite the rollback. Constraints that the database checks at
+   * COMMIT aren't tested.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the inbox has no transactions.
    * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox is unreachable.
@@ -99,8 +96,7 @@ export interface RedriveOptions {
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /**
    * Called with a promise for handlers that take longer than `handlerTimeoutMs`. If you pass this function, `redrive`
-   * doesn't wait for such handlers.
-   * @default none
+   * doesn't wait for such handlers. @default none
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }

@@ -81,7 +81,6 @@ export class Redriver {
     this.#isWoken = true;
     this.#endPause?.();
     if (inFlight.isClosed || !(this.#isStarted || answer === 'recorded')) return;
-    // The loop runs outside the delivery that wakes it.
     this.#loop ??= runInside(use, 'detached', () => this.#run());
   }
 
@@ -126,7 +125,6 @@ export class Redriver {
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /** Logs only the first of several failures in a row, and the first success after them. */
   async #tryOnce(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#parts;
     const onRest = (rest: Promise<unknown>) => {

@@ -57,9 +57,9 @@ export class Report {
 }
 
 /**
- * Logs an outcome if it has an error. The line says what failed and how to fix it. Every receiver calls this function with
- * its own `logger`. No line contains a payload, a secret, a token or a signature. If a handler throws an error, the error's
- * message and stack are logged.
+ * If an outcome has an error, logs what failed and how to fix it. Every receiver calls this function with its own `logger`.
+ * No line contains a payload, a secret, a token or a signature. If a handler throws, the error's message and stack are
+ * logged.
  *
  * @param logger - receives each line as a string. @default console
  */

@@ -8,18 +8,12 @@ import type { WebhookRequest } from './request.js';
  * to verify the signature against.
  */
 export interface SecretRequest {
-  /**
-   * The requested path, including any prefix under which the receiver is mounted. The path isn't decoded. It is `''` if the
-   * adapter doesn't provide a URL.
-   */
+  /** The requested path with any mount prefix, not decoded; `''` if the adapter doesn't provide a URL. */
   readonly path: string;
   /** The decoded query parameters. */
   readonly query: URLSearchParams;
   readonly headers: {
-    /**
-     * Returns the value of a header, or `null` if the request doesn't have that header. If a header has several values,
-     * they are joined by commas. The name is case-insensitive.
-     */
+    /** Returns the value of a header, or `null`. Multiple values are joined by commas. The name is case-insensitive. */
     get(name: string): string | null;
   };
 }

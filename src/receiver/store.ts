@@ -237,7 +237,6 @@ export function leaseLost(
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Warns once per inbox. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
   {

@@ -9,7 +9,6 @@ import type { WebhookRequest } from './request.js';
 
 export const TALLY_NOTE = 'tally';
 
-/** The minimum time between two writes by one process, in ms. */
 const WRITE_MS = 10_000;
 
 export const HOUR_MS = 3_600_000;
@@ -140,7 +139,6 @@ export class Tally {
   }
 }
 
-/** Also remembers `what` as logged. */
 function isNews(logger: Logger, what: string): boolean {
   const named = NAMED.get(logger) ?? new Set();
   NAMED.set(logger, named);

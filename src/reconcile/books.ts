@@ -1,6 +1,5 @@
 import type { InboxState } from '../core/ports.js';
 
-/** The facts about one event, or about an id that only the ledger has. */
 export interface BookLine {
   /** When the inbox was read; `null` if the inbox didn't have the event. */
   readonly state: InboxState | null;

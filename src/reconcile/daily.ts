@@ -50,7 +50,6 @@ export class DailyTotals<Entry> {
     total.entryAmount = add(total.entryAmount, this.#amounts?.entry(entry));
   }
 
-  /** Sorted by date, then by type, then by currency. */
   list(): readonly DailyTotal[] {
     return [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total);
   }

@@ -53,8 +53,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly inbox: ReconcileInbox;
   /**
    * The entries in your ledger, in any order. They are read once. Include every entry whose event was created in the span;
-   * other entries are skipped. Don't query the ledger before the first entry is requested, because the inbox must be read
-   * first.
+   * others are skipped. Don't query the ledger until the first entry is requested, because the inbox must be read first.
    */
   readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
   /**
@@ -69,16 +68,14 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly until?: Date | undefined;
   /**
    * Compares an entry with its event. Returns a description of each difference, or nothing if there is none. Compare
-   * amounts with `sameAmount`, never as numbers.
-   * @default nothing is compared
+   * amounts with `sameAmount`, never as numbers. @default nothing is compared
    */
   readonly compare?:
     | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
     | undefined;
   /**
    * Returns the key of the movement that an event is about, such as `event.payload.transfer_id`. Two events with the
-   * same type and key are reported as `duplicate-movement`.
-   * @default movements are not compared
+   * same type and key are reported as `duplicate-movement`. @default movements are not compared
    */
   readonly keyOf?: ((event: UnknownEvent) => unknown) | undefined;
   /** The event types that require a ledger entry for each event that is done. @default all five types */
@@ -95,10 +92,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly dryRun?: boolean | undefined;
   /** Ends the run early when aborted. The promise rejects with the signal's reason. Recorded events stay in the inbox. */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Called with each finding. A returned promise is awaited. If the function throws or rejects, the run ends.
-   * @default none
-   */
+  /** Called with each finding and awaited. If the function throws or rejects, the run ends. @default none */
   readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
   /** Called after each page of events, entries or ids. @default none */
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;

@@ -11,7 +11,6 @@ export interface OwedNote {
 
 export const OWED_NOTE = 'owed';
 
-/** Resolves to `undefined` before the first run. */
 export async function readOwed(inbox: Pick<Inbox, 'readNote'>): Promise<OwedNote | undefined> {
   const note = await inbox.readNote(OWED_NOTE);
   return note === null ? undefined : (JSON.parse(note) as OwedNote);

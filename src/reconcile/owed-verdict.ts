@@ -11,8 +11,7 @@ import { describeUnproven } from './report.js';
  *
  * - `arrived-not-booked`: the event is in the inbox, but your app has not acted on it.
  * - `listed-not-received`: the event is in the list, but not in the inbox.
- * - `owed`: neither the list nor the inbox has the event, and the list is proven complete, so the service owes you the
- *   event.
+ * - `owed`: neither the list nor the inbox has the event, and the list is proven complete. The service owes you the event.
  * - `not-proven`: neither the list nor the inbox has the event, but the list is not proven complete.
  */
 export type OwedVerdict = 'arrived-not-booked' | 'listed-not-received' | 'owed' | 'not-proven';

@@ -47,24 +47,15 @@ export interface OwedOptions
   > {
   /** The inbox that your app's receivers use. */
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
-  /**
-   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest movements first, to keep
-   * the number of inbox reads low.
-   */
+  /** Returns pending movements, preferably oldest first to save inbox reads. They are read once, 100,000 at a time. */
   readonly pending: () => Rows | Promise<Rows>;
-  /**
-   * Returns the key of the movement that an event is about. Any value other than a string, number or bigint means that the
-   * event has no key.
-   */
+  /** Returns the key of the movement that an event is about. Only a string, number or bigint counts as a key. */
   readonly keyOf: (event: UnknownEvent) => unknown;
   /** The event types that end a movement. */
   readonly terminal: readonly EventType[];
   /** How long a movement can take, in ms, before it is overdue. Only overdue movements are judged. */
   readonly withinMs: number;
-  /**
-   * Called with each judged movement. A returned promise is awaited. If the function throws or rejects, the run ends.
-   * @default none
-   */
+  /** Called with each judged movement and awaited. If the function throws or rejects, the run ends. @default none */
   readonly onMovement?: ((movement: OwedMovement) => void | Promise<void>) | undefined;
   /** Ends the run early when aborted. The promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -82,7 +73,6 @@ export interface OwedResult {
   readonly movements: readonly OwedMovement[];
 }
 
-/** The inbox is read once for each chunk. */
 const CHUNK = 100_000;
 
 const MAX_MOVEMENTS = 1_000;

@@ -19,7 +19,6 @@ type ProvenSpan = Span & { readonly reason: GapReason };
 
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 
-/** Times are in epoch ms. */
 export interface Proofs {
   readonly list: ListProof;
   readonly state: PollState;

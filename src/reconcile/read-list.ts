@@ -28,21 +28,17 @@ export async function readList({
   const found = list.found(since);
   const oldestAt = found.reduce((time, { at }) => Math.min(time, at), Number.POSITIVE_INFINITY);
   return {
-    /** Only events that were created at or after `since`. */
     events: new Map(found.map((listed) => [listed.event.id, listed])),
     conflicts: list.conflicts(since),
     proof: Object.fromEntries(spans) as ListProof,
-    /**
-     * A complete list has every event created after this time, in epoch ms; `-Infinity` if it also has older events than
-     * `since`.
-     */
+    /** A complete list has every event created after this time, in epoch ms. */
     shownFrom: list.size > found.length ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     isEmpty: list.size === 0,
     /** Pushed events that no poll has found in the service's list. */
     unlisted: new Set(lost?.reason === 'unlisted' ? lost.events.map(({ id }) => id) : []),
     /** Events that were created after this time, in epoch ms, may not be listed yet. */
     settledAt,
-    /** How late an event can be listed after its `created_at`, and how wrong a clock can be, in ms. */
+    /** How long after its `created_at` an event can be listed, and how wrong a clock can be, in ms. */
     lagMs,
     problems: list.problems(since),
     requests: list.requests,
