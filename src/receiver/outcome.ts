@@ -137,7 +137,7 @@ const RETRY_AFTER_MS = 5_000;
 /**
  * Creates the response to a delivery: JSON that names the outcome or, if the delivery failed, `application/problem+json`
  * (RFC 9457) with a stable `code`. The response never contains a message, a stack, a payload or a secret. An unknown sender
- * gets the same code as one whose signature doesn't match, which hides which senders exist.
+ * gets the same code as one whose signature doesn't match, to hide which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';

@@ -39,7 +39,7 @@ export interface AcceptOptions {
 export interface Receiver {
   /**
    * Receives one untrusted HTTP request: verifies it, parses it, and continues like {@link Receiver.accept}. Adapters call
-   * this method. Its type allows no additional arguments, so the compiler rejects it as a framework's handler.
+   * this method. Its type allows no additional arguments, so the compiler rejects `receive` as a framework's handler.
    */
   readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
   /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues like {@link Receiver.handle}. */
@@ -90,7 +90,7 @@ export interface Receiver {
 
 /** Options for `receiver.redrive`. */
 export interface RedriveOptions {
-  /** Once aborted, `redrive` starts no new events and waits only for handlers that are within `handlerTimeoutMs`. */
+  /** Once aborted, `redrive` starts no new events and waits only for handlers that haven't exceeded `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each outcome, in addition to the receiver's `onOutcome`. Thrown errors are logged and ignored. */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;

@@ -138,7 +138,7 @@ export class Redriver {
       return isMore;
     } catch (error) {
       if (!this.#isFailing) {
-        const line = `the receiver cannot read due events from the inbox. It tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
+        const line = `the receiver cannot read due events from the inbox. The receiver tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
         log(logger, 'error', line);
       }
       this.#isFailing = true;

@@ -89,13 +89,13 @@ export async function judgeMovements<Entry extends LedgerEntry>({
 }
 
 const EXTRA =
-  'The ledger has an entry for this event, but neither the list nor the inbox has the event. Find out who wrote the entry.';
+  "The ledger has an entry for this event, but neither the service's list nor the inbox has the event. Find out who wrote the entry.";
 const UNBOOKED =
   'The ledger has an entry for this event, but events of its type should have none. Find out who wrote the entry.';
 const UNSEEN_WITH_ENTRY =
   'The service lists this event, and the ledger has an entry for it, but the inbox does not have the event. The event was not recorded, because running it might double its effect. Find out who wrote the entry.';
 const MISSING =
-  'This event is done, but the ledger has no entry for it. Check its handler, and write the entry.';
+  'This event is done, but the ledger has no entry for it. Check the handler, and write the entry.';
 const WAITING =
   "This event is in the inbox, but no attempt has succeeded. See its last error, and let your app's redrive or poller run the event.";
 const WAITING_WITH_ENTRY =
@@ -109,6 +109,6 @@ const UNLISTED =
 const TESTED =
   'This event in the inbox has the id of a test event from `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';
 const CONFLICTING =
-  'The event that the inbox has under this id differs from the listed event in its type, time or payload, and a handler may have run for the wrong event. Compare the two, and correct the effect. If the service sent only the listed event, change the webhook secret.';
+  'The event that the inbox has under this id differs from the listed event in its type, time or payload, so a handler may have run for the wrong event. Compare the two, and correct any wrong effect. If the service sent only the listed event, change the webhook secret.';
 const LISTED_TWICE =
-  'The service lists two different events with this id, and the first one is used. Ask the service which one is right.';
+  'The service lists two different events with this id, of which the first is used. Ask the service which one is right.';

@@ -104,7 +104,7 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
   const notProven = (detail: string) => ({ verdict: 'not-proven', detail }) as const;
   if (deadline > settledAt) {
     return notProven(
-      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may not be in the list yet.`,
+      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may not be in the service's list yet.`,
     );
   }
   const part = unproven.find(({ until }) => until > begin);
@@ -120,6 +120,6 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
     );
   }
   const overdue = countOf(Math.max(1, Math.round((at - deadline) / 60_000)), 'minute');
-  const detail = `Overdue by ${overdue}. The list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes you that event. Ask the service about this movement.`;
+  const detail = `Overdue by ${overdue}. The service's list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes you that event. Ask the service about this movement.`;
   return { verdict: 'owed', detail } as const;
 }

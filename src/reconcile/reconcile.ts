@@ -116,7 +116,7 @@ function toSpan<Entry extends LedgerEntry>(
 }
 
 const ELSEWHERE =
-  "The list is empty, but the inbox or the ledger is not. Check that the client's URL and token belong to this environment.";
+  "The service's list is empty, but the inbox or the ledger is not. Check that the client's URL and token belong to this environment.";
 
 function isDoubtful({ problems }: ReadList): boolean {
   return problems.some(({ code }) => DOUBTFUL.has(code));
@@ -134,7 +134,7 @@ function noteComparison<Entry extends LedgerEntry>({
   readonly settings: ReconcileSettings<Entry>;
 }): readonly string[] {
   const notes: string[] = [];
-  if (isDoubtful(list)) notes.push('The list contradicts itself. See `problems` for details.');
+  if (isDoubtful(list)) notes.push("The service's list contradicts itself. See `problems` for details.");
   if (since > settings.since.getTime())
     notes.push("The span begins at the poller's start date, not at `since`.");
   if (settings.until === undefined && settings.copiedAt < list.settledAt) {

@@ -200,7 +200,7 @@ export function describeResult({
         entries > 0 && compared === 0 ? ' Only ids were compared, not amounts or other values.' : '';
       return `No problems were found in ${span} (${countOf(inbox, 'event')}, ${countOf(entries, 'ledger entry', 'ledger entries')}).${onlyIds}`;
     }
-    return `Nothing was compared: the list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
+    return `Nothing was compared: the service's list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
   }
 }
 
@@ -210,13 +210,13 @@ export function describeUnproven(reason: UnprovenReason): string {
     case 'unconfirmed':
       return describeReason(reason);
     case 'not-reached':
-      return 'The list may not reach back that far, and no poll has proven that no events from that period are missing. Ask the service for its records from that period, and keep a poller running from now on.';
+      return "The service's list may not reach back that far, and no poll has proven that no events from that period are missing. Ask the service for its records from that period, and keep a poller running from now on.";
     case 'removed':
       return 'The service may have removed events from the list before a poll saw them. Ask the service for its records from that period, and poll more often.';
     case 'clock':
       return 'A clock was wrong at that time. Check the clocks, and ask the service for its records from that period.';
     case 'acknowledged':
-      return 'Someone acknowledged a gap in this span, which proves nothing. The list of gaps shows who acknowledged it, when and why.';
+      return 'Someone acknowledged a gap in this span, but that proves nothing. The list of gaps shows who acknowledged it, when and why.';
     case 'not-settled':
       return 'The span is so recent that more of its events may yet appear in the list. Choose an earlier end, or reconcile again later.';
     default:
