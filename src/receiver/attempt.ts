@@ -86,7 +86,7 @@ export class Attempt {
       if (isHandlerFault(error)) return this.#fail(error);
       const { state, timeout } = this.#call;
       if (state === 'waiting') await this.#giveBack();
-      // By the time the overdue handler threw an error, its connection had failed.
+      // The overdue handler threw an error only after the connection had failed.
       if (state === 'running' && timeout !== undefined) return this.#fail(timeout);
       throw error;
     }

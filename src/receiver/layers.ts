@@ -36,7 +36,7 @@ export interface PollSummary {
   readonly watermark: string | null;
   /** The gaps that are still open after the poll. */
   readonly gaps: readonly unknown[];
-  /** The number of events of known types that had not arrived by push and that the poll found in the service's list. */
+  /** The number of events of known types that the poll found in the service's list but that had not arrived by push. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }

@@ -118,13 +118,13 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Requires an inbox with transactions if the handlers use `ctx.tx`, because otherwise `ctx.tx` is undefined. */
+/** Requires an inbox with transactions if the handlers use `ctx.tx`, because `ctx.tx` would otherwise be undefined. */
 export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
 
 /** Returns the ordering key of an event, or `undefined` or `null` if the event has none. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
-/** The name of the signature header, and the format of its value, which has the same options as in `verifySignature`. */
+/** The name of the signature header, and the same format options as in `verifySignature`. */
 export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;

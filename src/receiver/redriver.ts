@@ -187,7 +187,7 @@ export class Redriver {
     };
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
-        // Queries after each event would take most of the time.
+        // Querying the inbox after each event would take up most of the time.
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
         const due = room === 0 ? [] : await store.takeDue(room);
         // Among events with the same key, the one that is claimed first runs first, so start with the oldest.

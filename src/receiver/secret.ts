@@ -8,12 +8,15 @@ import type { WebhookRequest } from './request.js';
  * to verify the signature against.
  */
 export interface SecretRequest {
-  /** The requested path with any mount prefix, not decoded; `''` if the adapter doesn't provide a URL. */
+  /** The requested path, undecoded and including any mount prefix; `''` if the adapter doesn't provide a URL. */
   readonly path: string;
   /** The decoded query parameters. */
   readonly query: URLSearchParams;
   readonly headers: {
-    /** Returns the value of a header, or `null`. Multiple values are joined by commas. The name is case-insensitive. */
+    /**
+     * Returns the value of a header, or `null` if there is none. Multiple values are joined by commas. The name is
+     * case-insensitive.
+     */
     get(name: string): string | null;
   };
 }

@@ -17,7 +17,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Counts by key: `<start of the hour or day, in epoch ms> <error code or event type>`. */
 type Counts = Readonly<Record<string, number>>;
 
-/** From all processes that share an inbox. Times are in epoch ms, by the clocks of those processes. */
+/** Counts from all processes that share an inbox. Times are in epoch ms, as measured by each process's clock. */
 export interface TallyNote {
   /** Refused deliveries in this hour and the previous hour, by hour and error code. */
   readonly refused: Counts;

@@ -1,7 +1,7 @@
 import type { InboxState } from '../core/ports.js';
 
 export interface BookLine {
-  /** When the inbox was read; `null` if the inbox didn't have the event. */
+  /** The event's state when the inbox was read; `null` if the inbox didn't have the event. */
   readonly state: InboxState | null;
   /** Whether the ledger must have an entry for the event once the event is done. */
   readonly booked: boolean;

@@ -12,17 +12,17 @@ export interface DailyTotal {
   readonly events: number;
   /** The number of ledger entries for these events. */
   readonly entries: number;
-  /** The exact sum of the events' amounts; `null` without `amounts`, or when an amount is not a decimal number. */
+  /** The exact sum of the events' amounts; `null` if `amounts` isn't set or if an amount is not a decimal number. */
   readonly eventAmount: string | null;
-  /** The exact sum of the entries' amounts; `null` without `amounts`, or when an amount is not a decimal number. */
+  /** The exact sum of the entries' amounts; `null` if `amounts` isn't set or if an amount is not a decimal number. */
   readonly entryAmount: string | null;
 }
 
 /** Functions that return the amounts to add up. Amounts are decimal strings and never become floats, so sums are exact. */
 export interface Amounts<Entry> {
-  /** Returns the amount of an event, or `undefined` if the event has none and adds nothing to the sum. */
+  /** Returns the amount of an event, or `undefined` if the event has no amount to add. */
   readonly event: (event: UnknownEvent) => string | undefined;
-  /** Returns the amount of a ledger entry, or `undefined` if the entry has none and adds nothing to the sum. */
+  /** Returns the amount of a ledger entry, or `undefined` if the entry has no amount to add. */
   readonly entry: (entry: Entry) => string | undefined;
   /** Returns the currency of an event. Each currency has its own sum. @default one sum for all events */
   readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;

@@ -85,7 +85,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   /** Functions that return the amounts that `daily` adds up. @default no sums */
   readonly amounts?: Amounts<Entry> | undefined;
   /**
-   * Whether to report only, without changing anything. Otherwise, `reconcile` also records each listed event that is in
+   * Whether to only report, without changing anything. Otherwise, `reconcile` also records each listed event that is in
    * neither the inbox nor the ledger. A recorded event is due immediately, and your app's redrive or poller runs it once.
    * @default false
    */

@@ -84,14 +84,14 @@ const MAX_MOVEMENTS = 1_000;
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is invalid.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read, any error that `pending`, `keyOf` or `onMovement` throws, and
- * the signal's reason when `signal` aborts.
+ * @throws the client's error when the service's list could not be read, any error that `pending`, `keyOf` or `onMovement`
+ * throws, and the signal's reason when `signal` aborts.
  *
  * @example
  * ```ts
  * const { counts, movements } = await findOwed({
  *   inbox, client,
- *   pending: async () => (await pool.query('SELECT id AS key, created_at AS since FROM payouts WHERE ended_at IS NULL')).rows,
+ *   pending: async () => (await pool.query('SELECT id AS key, begun_at AS since FROM payouts WHERE ended_at IS NULL')).rows,
  *   keyOf: (event) => event.payload['transfer_id'],
  *   terminal: ['transfer.settled', 'transfer.failed'],
  *   withinMs: 15 * 60_000,

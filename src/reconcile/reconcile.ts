@@ -30,8 +30,8 @@ import { describeResult, FindingLog, type ReconcileResult } from './report.js';
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid, when the span ends before
  * the poller's start date, or when the `id` or `createdAt` of an entry is malformed.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read, any error that `ledger`, `compare` or `onFinding` throws, and
- * the signal's reason when `signal` aborts.
+ * @throws the client's error when the service's list could not be read, any error that `ledger`, `compare` or `onFinding`
+ * throws, and the signal's reason when `signal` aborts.
  *
  * @example
  * ```ts
