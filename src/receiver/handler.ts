@@ -63,7 +63,7 @@ export interface EventContext<Tx = undefined> {
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /** Whether this is a rehearsal, whose transaction is rolled back. If so, skip all effects outside `tx` and steps. */
+  /** Whether this run is a rehearsal, whose transaction is rolled back. If so, skip all effects outside `tx` and steps. */
   readonly isRehearsal: boolean;
   /**
    * The event's JSON: the exact signed text of a delivered event, even in later attempts, or the event's text in the

@@ -49,8 +49,7 @@ export interface Receiver {
   /**
    * Runs the inbox's due events: received events, failed events that are due for a retry, events whose lease has expired,
    * and parked events of types that this release knows. An event runs only if this process has a queue, or a handler for
-   * the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call it from a cron
-   * job.
+   * the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call it in a cron job.
    *
    * The call ends when no more events are due. Once `leaseMs` has passed, it starts no new events. Without `waitUntil`, the
    * call also waits for each overdue handler until the handler ends, its lease expires, or `signal` aborts.

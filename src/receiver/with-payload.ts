@@ -8,8 +8,8 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  *
  * @param schema - a Standard Schema, for example from zod, valibot or arktype.
  * @returns a handler that fails with `ERR_PAYLOAD_INVALID` if the payload doesn't match the schema. The event is retried
- * later, so you have time to correct the schema. The error names only fields that the schema declares, and no payload
- * values.
+ * later, so you have time to correct the schema. The error names only fields that the schema declares, and contains
+ * no values from the payload.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `schema` is not a Standard Schema, or `handler` is not a function.
  *
  * @example

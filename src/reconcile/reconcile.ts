@@ -21,7 +21,7 @@ import { recordUnseen } from './record-unseen.js';
 import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 
 /**
- * Compares three books: the service's event list, the inbox, and your app's ledger. It runs no handlers.
+ * Compares three books: the service's event list, the inbox, and your app's ledger. `reconcile` runs no handlers.
  *
  * Your app can keep receiving events during the run. The inbox is read before the ledger, so every entry is found together
  * with its event. Suspicious ids are looked up again before they are reported. An id that could be either right or wrong is

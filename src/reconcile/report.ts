@@ -84,8 +84,8 @@ export interface UnprovenPart {
 /** The result of `reconcile`. */
 export interface ReconcileResult {
   /**
-   * Whether the books agree: there are no findings, every event could be judged, and the list is proven complete. This is
-   * also `true` if there was nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
+   * Whether the books agree: there are no findings, every event could be judged, and `complete` is `true`. The books also
+   * agree if there was nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
    */
   readonly agree: boolean;
   /**
