@@ -1,4 +1,3 @@
-/** One attempt at an event. It runs the handler within a time limit, and records the result if its lease is still valid. */
 import { backoffMs } from '../core/backoff.js';
 import {
   type BusyError,
@@ -18,24 +17,21 @@ import { logOutcome } from './report.js';
 import { leaseLost } from './store.js';
 import type { Run, Work } from './work.js';
 
-/** The wait after a failed attempt: 1 s, 2 s, 4 s and so on, capped at an hour, then reduced at random by up to half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
-/** A century. An attempt that could not begin must not dead-letter its event, however old the event is. */
+/** A century, so that an attempt that could not begin never dead-letters its event. */
 const MAX_AGE_MS = 3_155_760_000_000;
 
-/**
- * If the handler exceeds `handlerTimeoutMs`, the attempt continues as `rest`, and its end is reported as a second outcome.
- */
+/** If the handler exceeds `handlerTimeoutMs`, the attempt continues as `rest` and reports a second outcome. */
 export class Attempt {
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
   readonly #lease: Lease;
-  /** The handler's time limit, in ms. It is 0 or less if the lease expired before the attempt began. */
+  /** In ms; 0 or less if the lease expired before the attempt began. */
   readonly #limitMs: number;
   readonly #call: HandlerCall;
 
-  /** @param askedAt - when the claim was sent, which is the earliest time at which the lease can have begun. */
+  /** @param askedAt - when the claim was sent. The lease can't have begun earlier. */
   constructor(
     parts: CoreParts,
     work: Work & { readonly event: WebhookEvent },
@@ -52,21 +48,16 @@ export class Attempt {
     this.#call = new HandlerCall(parts, work, lease, { askedAt, limitMs: this.#limitMs });
   }
 
-  /**
-   * Resolves when the handler has ended or reached its time limit. Resolves to `undefined` if a first attempt, which runs
-   * without a claim, finds that the event must be claimed. If it rejects, the event stays claimed until the lease expires.
-   */
+  /** Resolves to `undefined` if this attempt ran without a claim, but the event must be claimed. */
   async run(): Promise<Run | undefined> {
     const { store, inFlight, settings } = this.#parts;
     const { leaseMs, maxAttempts } = settings;
     const { attempt } = this.#lease;
     if (this.#limitMs <= 0) {
-      // Either the process was frozen, which can happen to a serverless function after its response, or the inbox was slow.
       const why = `The handler did not start, because the lease of ${leaseMs} ms had already expired. Either the process was frozen, or the inbox took too long to respond. start() or redrive() will run the event later.`;
       throw leaseLost(this.#lease, why);
     }
-    // The last allowed attempt recorded no result. Do not run the handler again, because it may crash the process every
-    // time.
+    // The last allowed attempt recorded no result, so another run of the handler could crash the process again.
     if (store.durable && attempt > maxAttempts) {
       const result = await this.#fail(missingResult(this.#work.event, this.#lease));
       return result && { result };
@@ -95,7 +86,7 @@ export class Attempt {
       if (isHandlerFault(error)) return this.#fail(error);
       const { state, timeout } = this.#call;
       if (state === 'waiting') await this.#giveBack();
-      // The handler exceeded its time limit, and threw an error after its connection had failed.
+      // The overdue handler threw an error only after the connection had failed.
       if (state === 'running' && timeout !== undefined) return this.#fail(timeout);
       throw error;
     }
@@ -103,14 +94,12 @@ export class Attempt {
     return { kind: 'handled', attempt: this.#lease.attempt, handlerMs: this.#call.handlerMs };
   }
 
-  /** Called when the inbox refuses a result, because another attempt has taken the event. */
+  /** The inbox rejected the result, because another attempt has taken the event. */
   #lost(): undefined {
     if (this.#lease.first === undefined) throw leaseLost(this.#lease);
   }
 
-  /**
-   * Records the failure before the response is sent, because after a 200 for `dead` the sender does not retry the event.
-   */
+  /** The failure is recorded before the response, because the sender doesn't retry after a 200 for `dead`. */
   async #fail(error: HandlerFault): Promise<OutcomeResult | undefined> {
     const { store, redriver, settings } = this.#parts;
     const { attempt } = this.#lease;
@@ -137,7 +126,7 @@ export class Attempt {
     return store.durable ? { ...run, kind: 'queued' } : { ...run, kind: 'busy', error };
   }
 
-  /** Ends the claim of an attempt that does not count, because its transaction could not begin and no handler ran. */
+  /** Ends the claim without counting the attempt, because its transaction could not begin and no handler ran. */
   async #giveBack(): Promise<void> {
     if (this.#lease.first !== undefined) return;
     const { store, settings } = this.#parts;
@@ -148,7 +137,6 @@ export class Attempt {
     await store.fail(this.#lease, failure).catch(() => undefined);
   }
 
-  /** Reports how an overdue handler ended. Resolves when the handler has ended or its lease has expired. */
   async #reportOverdue(ended: Promise<OutcomeResult | undefined>, timeout: HandlerError): Promise<void> {
     const { report, logger, settings } = this.#parts;
     const { leaseMs, runtime } = settings;
@@ -163,7 +151,7 @@ export class Attempt {
       throw leaseLost(this.#lease, why);
     };
     try {
-      // Waits for the rest of the lease. The lease began after the claim was sent, so it outlasts this wait.
+      // The lease began after the claim was sent, so it outlasts this wait.
       const { kind, error } = await timeLimit(concluded, leaseMs - this.#limitMs, onExpiry, runtime);
       if (error !== undefined) return;
       log(
@@ -179,7 +167,6 @@ export class Attempt {
   }
 }
 
-/** Returns the text that the inbox keeps for operators: the code and the message of the thrown error. */
 export function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
   return `${error.code}: ${message ?? messageOf(error)}`;

@@ -4,7 +4,7 @@ import { timeLimit } from '../core/runtime.js';
 import type { ReceiverSettings } from './options.js';
 import type { WebhookRequest } from './request.js';
 
-/** Reads the body, which must arrive within `bodyTimeoutMs`. Reading begins before this function returns its promise. */
+/** Reading begins before this function returns its promise. */
 export async function readRequestBody(
   request: WebhookRequest,
   {
@@ -15,7 +15,7 @@ export async function readRequestBody(
 ): Promise<Uint8Array> {
   const reading = request.body(maxBodyBytes);
   const onTimeUp = () => {
-    // The adapter may know why the body never ends, for example because a parser has read it, and throw a better error.
+    // The adapter may throw a more specific error, for example if a parser has already read the body.
     request.cancelBody?.();
     throw new StablehooksError(
       'ERR_BODY_TIMEOUT',
@@ -27,7 +27,7 @@ export async function readRequestBody(
   return body;
 }
 
-/** Returns the error for an empty body. An empty body is never an event, but this error must not blame the signature. */
+/** An empty body is never an event, so the signature must not be blamed for it. */
 export function emptyBody(): RequestError {
   return new StablehooksError('ERR_BODY_UNAVAILABLE', EMPTY);
 }

@@ -1,6 +1,3 @@
-/**
- * Decides what happens to an event: it is parked if its type is unknown, ignored if it has no handler, otherwise claimed.
- */
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
@@ -10,10 +7,9 @@ import type { OutcomeResult } from './outcome.js';
 import type { CoreParts } from './parts.js';
 import type { Dispatch, Run, Work } from './work.js';
 
-/** How long to wait before retrying an event that is already running but may not be stored yet, in ms. */
+/** For an event that is already running but may not be stored yet. */
 const RUNNING_RETRY_MS = 1_000;
 
-/** How long to wait before retrying an event that only another process can run, in ms. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
 
 type KnownWork = Work & { readonly event: WebhookEvent };
@@ -34,7 +30,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
     const claim = await store.claim(work);
     if (claim.state === 'done' && hasHandler) void tally.duplicate(event);
     if (claim.state !== 'claimed') return { result: toResult(work, claim) };
-    // After `maxAttempts` attempts, the next attempt needs no handler, because it dead-letters the event.
+    // An attempt after the last allowed one needs no handler, because it only dead-letters the event.
     if (!hasHandler && claim.lease.attempt <= maxAttempts)
       return { result: await finish(event.type, claim.lease) };
     const claimed = await new Attempt(parts, work as KnownWork, claim.lease, askedAt).run();
@@ -47,7 +43,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
 
   async function park(work: Work): Promise<OutcomeResult> {
     const recorded = await store.recordOne(work, leaseMs);
-    // A release that knows the type may already have handled the event, or may be handling it now.
+    // A process with a newer release may already have handled the event, or may be handling it now.
     if (recorded === 'done' || recorded === 'running') return resultOf(recorded);
     return { kind: recorded === 'dead' ? 'dead' : 'parked' };
   }
@@ -61,9 +57,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
     return resultOf(recorded);
   }
 
-  /**
-   * Ends an event from the queue for which this worker has no handler, or leaves it to the process that tried it before.
-   */
+  /** If another process has already tried the event, that process must run it again. */
   async function finish(type: string, lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
       if (!(await store.complete(lease))) return otherProcess();
@@ -94,14 +88,13 @@ export function createDispatch(parts: CoreParts): Dispatch {
         return busy(
           'ERR_KEY_BUSY',
           'Another event with the same ordering key is running. This event is stored, and start() or redrive() will run it later.',
-          // The other event's handler should end within its time limit. The lease runs to its end only if the process died.
+          // The other handler should end within its time limit; its lease expires only if its process has died.
           Math.min(claim.retryAfterMs, handlerTimeoutMs),
         );
     }
   }
 }
 
-/** Returns the result for an event that needs no further work in this process. */
 export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
   if (recorded === 'done') return { kind: 'duplicate' };
   if (recorded === 'running') return running(RUNNING_RETRY_MS);

@@ -1,4 +1,3 @@
-/** Calls a handler: creates its context, enforces its time limit, and interprets the errors that it throws. */
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import {
   type EventError,
@@ -17,7 +16,6 @@ import type { CoreParts } from './parts.js';
 import { createSteps, type HandlerSteps } from './steps.js';
 import type { Work } from './work.js';
 
-/** Errors that say something about the handler or its event, unlike errors from the inbox. */
 export type HandlerFault = HandlerError | PermanentError | RetryLater | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {
@@ -43,7 +41,7 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
       if (code === 'ERR_HANDLER_LATER') return new RetryLater({ afterMs: Number(retryAfterMs), reason });
     }
   } catch {
-    // A thrown value can be unreadable, because it has a getter that throws or a message that is not a string.
+    // The thrown value is unreadable, for example because one of its getters throws.
   }
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
@@ -53,9 +51,8 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
 }
 
 export class HandlerCall {
-  /** Resolves once the handler has exceeded its time limit. */
   readonly timeUp: Promise<HandlerError>;
-  /** How long the handler ran, in ms, until it either ended or reached its time limit. */
+  /** Until the handler ended or reached its time limit, whichever came first. */
   handlerMs: number | undefined;
   state: 'waiting' | 'running' | 'returned' = 'waiting';
   timeout: HandlerError | undefined;
@@ -80,10 +77,7 @@ export class HandlerCall {
     });
   }
 
-  /**
-   * Runs the handler and its steps. It is synchronous if the handler is, because a SQLite transaction ends when `run`
-   * returns.
-   */
+  /** Synchronous if the handler is, because a SQLite transaction ends when `run` returns. */
   run(tx: unknown): Awaitable<void> {
     const { callHandler, settings } = this.#parts;
     const { runtime } = settings;
@@ -93,7 +87,7 @@ export class HandlerCall {
     this.state = 'running';
     const stop = () => {
       runtime.clearTimeout(timer);
-      // Keeps the first value. For an overdue handler, the time until the response has already been reported.
+      // The first value is kept, because for an overdue handler it has already been reported.
       this.handlerMs ??= Math.round(runtime.elapsed() - startedAt);
     };
     const timer = runtime.setTimeout(() => {
@@ -120,7 +114,7 @@ export class HandlerCall {
     return this.#end(running, context).finally(stop);
   }
 
-  /** Resolves when the handler has ended and all its steps have ended, including steps that it did not await. */
+  /** Also waits for steps that the handler did not await. */
   async #end(running: unknown, context: Context): Promise<void> {
     let failure: { readonly error: unknown } | undefined;
     try {
@@ -135,7 +129,6 @@ export class HandlerCall {
 }
 
 interface CallLimits {
-  /** The handler's time limit, in ms. */
   readonly limitMs: number;
   readonly askedAt: Moment;
 }
@@ -150,14 +143,13 @@ function handlerTimeout(event: WebhookEvent, timeoutMs: number, hasTx: boolean):
   );
 }
 
-/** The second argument of a handler. `signal` and `steps` are created on first use, because few handlers need them. */
+/** `signal` and `steps` are created on first use, because few handlers need them. */
 class Context implements HandlerContext<unknown> {
   readonly tx: unknown;
   readonly attempt: number;
   readonly origin: Origin;
   readonly json: string;
   readonly isRehearsal = false;
-  /** Defined once the handler has used a step. */
   steps: HandlerSteps | undefined;
   readonly #lease: Lease;
   readonly #parts: CoreParts;

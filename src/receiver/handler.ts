@@ -1,26 +1,22 @@
-/** The types of handlers and of what handlers receive. */
-
 import type { Awaitable } from '../core/awaitable.js';
 import type { EventType, WebhookEvent } from '../core/events.js';
 import type { Origin, SYNCHRONOUS } from '../core/ports.js';
 
-/** The second argument that a handler receives. It has no `step` in a {@link Synchronous} transaction. */
+/** The second argument that a handler receives. It has no `step` if the transaction is {@link Synchronous}. */
 export type HandlerContext<Tx = undefined> = EventContext<Tx> &
   ([Tx] extends [never] ? StepContext : typeof SYNCHRONOUS extends keyof Tx ? unknown : StepContext);
 
 /** Options for `ctx.step`. */
 export interface StepOptions {
   /**
-   * What to do about a step that began but recorded no result, because the process died or the inbox was unreachable. In
-   * that case, it is unknown whether the effect of the step happened.
+   * What to do about a step that began but recorded no result, because the process died or the inbox was unreachable. It is
+   * then unknown whether the step's effect happened.
    *
-   * - `repeat`: the next attempt runs the step again. Pass {@link EventContext.idempotencyKey} to the API that the step
-   *   calls, so that the API recognizes the repeated call.
-   * - `fail`: the event is dead-lettered until you requeue it and say whether the effect happened. Before the step runs,
-   *   the inbox records that the step has begun. If `run` rejects, it also counts as unknown whether the effect happened.
-   *   The exception is `RetryLater`, which `run` must throw only if nothing happened.
-   *
-   * @default 'repeat'
+   * - `repeat`: the next attempt reruns the step. Pass {@link EventContext.idempotencyKey} to the API that the step calls,
+   *   so that the API recognizes the repeated call.
+   * - `fail`: the event is dead-lettered until you requeue it and say whether the effect happened. The inbox records that
+   *   the step has begun before the step runs. If `run` rejects, the effect is also treated as unknown, unless the error is
+   *   a `RetryLater`, so throw `RetryLater` only if nothing happened. @default 'repeat'
    */
   readonly onInterrupted?: 'repeat' | 'fail' | undefined;
 }
@@ -32,16 +28,15 @@ export interface StepContext {
    * resolves. In later attempts at the event, in any process, `step` returns the stored result without calling `run`. If
    * `run` rejects, no result is stored.
    *
-   * The result is stored as JSON, which can have up to 65,536 characters. The result `undefined` stays `undefined`. Results
-   * are stored outside `tx`, so they survive a rollback. `requeue` keeps stored results, and `prune` removes them.
+   * The result is stored as JSON of at most 65,536 characters. A result of `undefined` stays `undefined`. Results are
+   * stored outside `tx`, so they survive a rollback. `requeue` keeps stored results, and `prune` removes them.
    *
-   * A handler ends only when all its steps have ended, including steps that it doesn't await. If a step that isn't awaited
-   * rejects, the handler fails.
+   * A handler ends only when all its steps have ended. If a step that it doesn't await rejects, the handler fails.
    *
-   * Rejects with a `ConfigError` if the handler has already used the name in this run, and with a `PermanentError` if the
+   * Rejects with a `ConfigError` if the handler has already used `name` in this run, and with a `PermanentError` if the
    * step can't be repeated safely or its result can't be stored.
    *
-   * @param name - identifies the step. Each step in a handler needs its own name.
+   * @param name - identifies the step. It must be unique within the handler.
    *
    * @example
    * ```ts
@@ -57,41 +52,36 @@ export interface StepContext {
 
 /** What a handler receives in addition to its event. */
 export interface EventContext<Tx = undefined> {
-  /** With a transactional inbox, the open transaction, which also marks the event as done. Otherwise `undefined`. */
+  /** The open transaction, which also marks the event as done; `undefined` if the inbox isn't transactional. */
   readonly tx: Tx;
   /**
    * Aborts after `handlerTimeoutMs`. Pass this signal to the calls that your handler makes, so that they end before
-   * `leaseMs` has passed. After that time, another process can run the event.
+   * `leaseMs` has passed. After that, another process can run the event.
    */
   readonly signal: AbortSignal;
   /** The number of this attempt, starting at 1. */
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /**
-   * Whether this run is a rehearsal, whose transaction will be rolled back. In a rehearsal, skip all effects that happen
-   * neither in `tx` nor in a step.
-   */
+  /** Whether this run is a rehearsal, whose transaction is rolled back. If so, skip all effects outside `tx` and steps. */
   readonly isRehearsal: boolean;
   /**
-   * The event's JSON. If the event was delivered, this is exactly the signed text, even in later attempts. If the event
-   * came from the list, this is the text of its list element. Read large numbers from it, because `payload` has them
-   * rounded.
+   * The event's JSON: the exact signed text of a delivered event, even in later attempts, or the event's text in the
+   * service's list. Read large numbers from this text, because they lose precision in `payload`.
    */
   readonly json: string;
   /**
    * Returns an idempotency key for an API call that the handler makes. The key is a UUID that is the same in every attempt,
-   * but different for each event and each name. It is a hash of the event's id and the name, so it is neither random nor
-   * secret.
+   * but differs by event and name. It is a hash of the event's id and the name, so it is neither random nor secret.
    *
-   * @param name - identifies the call if the handler makes several calls. It must be a string of 1 to 512 bytes.
+   * @param name - distinguishes the call if the handler makes several calls. It must be a string of 1 to 512 bytes.
    */
   readonly idempotencyKey: (name?: string) => string;
 }
 
 /**
- * Handles one event. If the handler returns a promise, the receiver awaits it; the returned value is ignored. Throw an
- * error to have the event retried, or throw a `PermanentError` if a retry can't help.
+ * Handles one event. The receiver awaits a returned promise and ignores its value. To have the event retried, throw an
+ * error. If a retry can't help, throw a `PermanentError`.
  *
  * `Tx` is the type of `ctx.tx`, such as `PoolClient` for a transactional inbox that uses `pg`.
  */
@@ -100,12 +90,12 @@ export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   context: HandlerContext<Tx>,
 ) => HandlerResult<Given<Tx>>;
 
-/** Keeps TypeScript from inferring `Type` at the place where `Given` is used. */
+/** Prevents TypeScript from inferring `Type` at the place where `Given` is used. */
 export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;
 
-/** The values that a handler can return. In a {@link Synchronous} transaction, a promise is not allowed. */
+/** Anything that a handler can return. In a {@link Synchronous} transaction, that excludes promises. */
 export type HandlerResult<Tx> = [Tx] extends [never]
   ? unknown
   : unknown extends Tx
@@ -115,7 +105,7 @@ export type HandlerResult<Tx> = [Tx] extends [never]
       : unknown;
 
 /**
- * One handler per event type. If a new event arrives and its type has no handler, the receiver responds with 200 and
- * records the event as done. All receivers that share an inbox therefore need the same handlers.
+ * One handler per event type. If the type of a new event has no handler, the receiver responds with 200 and records the
+ * event as done. All receivers that share an inbox therefore need the same handlers.
  */
 export type Handlers<Tx = undefined> = { readonly [Type in EventType]?: Handler<Type, Tx> };

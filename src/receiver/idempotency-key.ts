@@ -1,4 +1,3 @@
-/** Creates the key by which an external API recognizes a repeated call. */
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
 
@@ -6,10 +5,10 @@ const OFFSET = 0x6c62272e07bb014262b821756295c58dn;
 const PRIME = 0x1000000000000000000013bn;
 const encoder = new TextEncoder();
 
-/** Returns a version 4 UUID, which payment APIs accept. It uses FNV-1a, because platforms compute hashes asynchronously. */
+/** A version 4 UUID, because payment APIs accept it. FNV-1a, because platforms compute hashes asynchronously. */
 export function toIdempotencyKey(id: string, ...given: readonly [name?: string]): string {
   const [name = ''] = given;
-  // `undefined` would result in the same key as no name, and all objects would result in the same key.
+  // Otherwise, `undefined` would produce the same key as no name, and all objects would produce the same key.
   if (given.length > 0 && !isName(name)) {
     throw new ConfigError('ctx.idempotencyKey: the name must be a string of 1 to 512 bytes, or left out.');
   }

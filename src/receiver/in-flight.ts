@@ -1,6 +1,5 @@
 import { StablehooksError } from '../core/errors.js';
 
-/** How long a sender must wait before it retries while this process stops, in ms. A restart takes seconds. */
 const RESTART_MS = 5_000;
 
 /** The work that `close()` waits for: verified deliveries, and handlers that run after the response. */
@@ -16,7 +15,6 @@ export class InFlight {
     });
   }
 
-  /** Makes `close()` wait until {@link leave} is called. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
   enter(): void {
     this.assertOpen();
     this.#count += 1;
@@ -27,7 +25,7 @@ export class InFlight {
     if (this.#count === 0) for (const resolve of this.#resolvers.splice(0)) resolve();
   }
 
-  /** Makes `close()` wait until the work has ended, even if the work began after `close()` was called. */
+  /** `close()` waits for this work even if it began after `close()` was called. */
   async track<Value>(work: Promise<Value>): Promise<Value> {
     this.#count += 1;
     try {

@@ -1,4 +1,3 @@
-/** Layers are optional features that wrap the parts of a receiver. They are applied when the receiver is created. */
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
 import { outsideRequests } from '../core/runtime.js';
@@ -7,7 +6,7 @@ import type { Outcome } from './outcome.js';
 
 export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
 
-/** Runs the effect of a step. It is not called for a step that already has a stored result. */
+/** Runs a step's effect. Not called for a step that already has a stored result. */
 export type RunStep = (lease: Lease, name: string, run: () => unknown) => unknown;
 
 export type Enqueue = (
@@ -15,7 +14,6 @@ export type Enqueue = (
   options: { readonly json: string | undefined; readonly traceparent?: string | undefined },
 ) => Promise<void>;
 
-/** What is known about a delivery or a stored event while it runs. */
 export interface Facts {
   readonly origin: Origin;
   readonly event?: UnknownEvent | undefined;
@@ -38,20 +36,20 @@ export interface PollSummary {
   readonly watermark: string | null;
   /** The gaps that are still open after the poll. */
   readonly gaps: readonly unknown[];
-  /** The number of events that the poll found in the list, that hadn't arrived by push, and whose types are known. */
+  /** The number of events of known types that the poll found in the service's list but that had not arrived by push. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }
 
 /**
- * An optional feature that wraps parts of the receiver, such as `openTelemetry()`. Members that take `next` are called
- * once, when the receiver is created, and return a wrapper. The wrapper must call `next` synchronously and exactly once,
- * return what `next` returns, and pass on every error.
+ * An optional feature, such as `openTelemetry()`, that wraps parts of the receiver. Each member that takes `next` is called
+ * once, when the receiver is created, and returns a wrapper. The wrapper must call `next` synchronously and exactly once,
+ * return what `next` returns, and let every error through.
  */
 export interface Layer {
   /** Wraps the processing of each delivery or stored event, until it has an outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. If handlers run in SQLite transactions, an async wrapper makes every event dead. */
+  /** Wraps each run of a handler. If handlers run in SQLite transactions, an async wrapper dead-letters every event. */
   handler?(next: CallHandler): CallHandler;
   /** Wraps the effect of each `ctx.step` that runs. */
   step?(next: RunStep): RunStep;
@@ -63,11 +61,10 @@ export interface Layer {
   detached?<Result>(run: () => Result): Result;
   /** Called with the app's inbox when the receiver is created. */
   opened?(inbox: Inbox<unknown>): void;
-  /** Called with the app's inbox when the receiver is closed. After that, the app can close its connections. */
+  /** Called with the app's inbox once the receiver has closed. After that, the app can close its connections. */
   closed?(inbox: Inbox<unknown>): void;
 }
 
-/** Wraps a part in all layers that have a wrapper for it. The first layer is the outermost. */
 export function wrap<Part>(
   layers: readonly Layer[],
   around: (layer: Layer, next: Part) => Part | undefined,
@@ -76,7 +73,7 @@ export function wrap<Part>(
   return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
-/** Runs a function inside the given layers. If `name` is `detached`, it runs outside any request. */
+/** If `name` is `detached`, `run` runs outside any request. */
 export function runInside<Result>(
   layers: readonly Layer[],
   name: 'poll' | 'detached',

@@ -1,4 +1,3 @@
-/** The options of `createReceiver`, with their defaults and checks. */
 import { isAsync } from '../core/awaitable.js';
 import { ConfigError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import {
@@ -23,22 +22,17 @@ export interface ReceiverOptions<Tx = undefined> {
   /**
    * The webhook secret: a string or bytes, an array of them during a rotation, or a function that returns any of these.
    *
-   * The function is called with the path, query and headers of each delivery that has a well-formed signature and a
-   * complete body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and the response is the same
-   * as for a signature that doesn't match. If the function throws, the outcome is `unavailable` with
-   * `ERR_SECRET_UNAVAILABLE`.
+   * The function is called with the path, query and headers of each request with a well-formed signature and a complete
+   * body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and the response is the same as for a
+   * signature that doesn't match. If it throws, the outcome is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
    */
   readonly secret: ReceiverSecret;
   /**
-   * Remembers events, and lets only one process run each of them. All processes and jobs of an app need the same inbox.
-   *
+   * Stores events, and lets only one process run an event at a time. All processes and jobs of an app must share it.
    * @default memoryInbox(), which loses its events when the process restarts
    */
   readonly inbox?: Inbox<Tx> | undefined;
-  /**
-   * One handler for each event type that your app uses. Leave out all other types. Don't set them to `undefined`, because
-   * that value is rejected.
-   */
+  /** One handler for each event type that your app uses. Omit all other types. Setting a type to `undefined` is an error. */
   readonly handlers: Handlers<Tx>;
   /** The signature header and its format. @default X-SERVICE-Signature, hex or base64, without a prefix */
   readonly signature?: SignatureOptions | undefined;
@@ -50,55 +44,43 @@ export interface ReceiverOptions<Tx = undefined> {
    * - `handled`: after the handler has ended. If the handler succeeded, the response is 200.
    * - `recorded`: as soon as the event is durably stored in the inbox. The response is 202, and the handler then runs in
    *   this process. If the process dies before the handler has ended, `start`, `redrive` or the poller of any process runs
-   *   the event after `leaseMs`. The inbox must be durable, and there must be no queue. `onOutcome` is called twice: first
-   *   with `queued`, then with the handler's result.
-   *
-   * @default 'handled'
+   *   the event after `leaseMs`. This requires a durable inbox and can't be combined with a queue. `onOutcome` is called
+   *   twice: first with `queued`, then with the handler's result. @default 'handled'
    */
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
    * Returns the ordering key of an event. Of all events with the same key, only one runs at a time, even if several
-   * processes share the inbox. An event that must wait is stored, and its delivery gets a 503, or a 202 with `answer:
-   * 'recorded'`. Later, `start`, `redrive` or the poller runs the waiting events in the order in which they were created.
+   * processes share the inbox. An event that must wait is stored, and its delivery gets a 503, or a 202 if `answer` is
+   * `recorded`. Later, `start`, `redrive` or the poller runs the waiting events in order of creation.
    *
-   * All receivers that share the inbox need the same function. It receives the payload before any schema has checked it.
-   * The key must be 1 to 512 bytes long in UTF-8, without control characters. If the function throws, the attempt at the
-   * event fails.
+   * All receivers that share the inbox need the same function. The function receives the payload before any schema has
+   * checked it. The key must be 1 to 512 bytes long when encoded as UTF-8 and must not contain control characters. If the
+   * function throws, the attempt at the event fails.
    *
-   * The key doesn't sort events by their creation time. If no other event with the same key is running, an event runs as
-   * soon as it arrives, even if an event that was created earlier has not arrived yet.
-   *
+   * A key doesn't guarantee that events run in order of creation. If no other event with the same key is running, an event
+   * runs as soon as it arrives, even if an event that was created earlier has not arrived yet.
    * @default none: events are independent of each other
    */
   readonly orderingKey?: OrderingKey | undefined;
   /**
-   * The maximum number of handlers that run at the same time in this process. While that many are running, further
-   * deliveries get a 503 and aren't stored. With `answer: 'recorded'`, further deliveries are stored, get a 202, and run as
-   * soon as a handler has ended. `redrive`, the poller and workers wait until a handler has ended. With a transactional
-   * inbox, choose a number that is smaller than the size of the connection pool.
-   *
-   * @default no limit
+   * The maximum number of handlers that run at the same time in this process. When the maximum is reached, further
+   * deliveries get a 503 and aren't stored. If `answer` is `recorded`, they are stored, get a 202, and run as soon as a
+   * handler has ended. `redrive`, the poller and workers wait until a handler has ended. With a transactional inbox, choose
+   * a number that is smaller than the size of the connection pool. @default no limit
    */
   readonly maxConcurrency?: number | undefined;
   /** Called once for each event of an unknown type, when the event is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => unknown) | undefined;
-  /**
-   * Receives log lines that say what failed and how to fix it.
-   *
-   * @default the request's logger in Fastify, otherwise console
-   */
+  /** Receives lines that say what failed and how to fix it. @default the request's logger in Fastify, otherwise console */
   readonly logger?: Logger | undefined;
   /**
    * Called with the outcome of each delivery, and with the outcome of each stored event that runs. If a handler takes
    * longer than `handlerTimeoutMs` or runs after the response, `onOutcome` is called again with the handler's result.
-   * Errors that `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`.
-   *
-   * @default none
+   * Errors that `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`. @default none
    */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /**
-   * Layers that wrap the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`. The first is outermost.
-   *
+   * Layers that wrap the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`. The first one is outermost.
    * @default none
    */
   readonly use?: readonly Layer[] | undefined;
@@ -109,21 +91,18 @@ export interface ReceiverOptions<Tx = undefined> {
   /** How long to wait for the `secret` function, in ms. @default 10_000 */
   readonly secretTimeoutMs?: number | undefined;
   /**
-   * How long each call to the inbox can take, in ms, before it fails with `ERR_INBOX_FAILED`. In a transaction, the limit
-   * applies to BEGIN and COMMIT separately. Without this limit, a driver would wait for an unresponsive server until TCP
-   * gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, a limit above 30 s has no effect, because the
-   * inbox closes a connection that has been silent for 30 s.
-   *
-   * @default 10_000
+   * The maximum time that each call to the inbox can take, in ms. A call that takes longer fails with `ERR_INBOX_FAILED`.
+   * In a transaction, the limit applies to BEGIN and COMMIT separately. Without this limit, a driver would wait for an
+   * unresponsive server until TCP gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, a limit above
+   * 30,000 has no effect, because the inbox closes a connection that has been silent for 30 s. @default 10_000
    */
   readonly inboxTimeoutMs?: number | undefined;
   /** How long a process can keep an event claimed, in ms. Must be greater than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * How long the response waits for a handler, in ms. With `answer: 'recorded'`, how long a handler can run before it is
+   * How long the response waits for a handler, in ms. If `answer` is `recorded`, how long a handler can run before it is
    * reported as failed. If a handler takes longer, its event stays claimed until the handler ends or `leaseMs` has passed,
-   * so no other run starts in that time. If the handler succeeds before `leaseMs` has passed, the event is done.
-   *
+   * so the event isn't run again in the meantime. If the handler succeeds before `leaseMs` has passed, the event is done.
    * @default 10_000
    */
   readonly handlerTimeoutMs?: number | undefined;
@@ -131,32 +110,32 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly maxAttempts?: number | undefined;
   /**
    * How long a handler can postpone an event with `RetryLater`, in ms. The time starts when the event is first received,
-   * and is measured by the inbox's clock. After that, the event is dead-lettered with the handler's reason. @default
-   * 259_200_000, which is 3 days
+   * and is measured by the inbox's clock. After that, the event is dead-lettered with the handler's reason.
+   * @default 259_200_000, which is 3 days
    */
   readonly maxLaterMs?: number | undefined;
   /** Replaces the clock, the timers and the random numbers in tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Requires an inbox with transactions if the handlers use `ctx.tx`, because without one `ctx.tx` is undefined. */
+/** Requires an inbox with transactions if the handlers use `ctx.tx`, because `ctx.tx` would otherwise be undefined. */
 export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
 
 /** Returns the ordering key of an event, or `undefined` or `null` if the event has none. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
-/** The name of the signature header, and the format of its value, with the same options as for `verifySignature`. */
+/** The name of the signature header, and the same format options as in `verifySignature`. */
 export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
 
-/** The handlers by event type. The compiler has already checked each handler against its own type of event. */
+/** The compiler has already checked each handler against its own event type. */
 export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, unknown> | undefined };
 
 /** Options for `receiver.start`. */
 export interface StartOptions {
-  /** The time between two checks for due events, in ms. It varies at random by up to 20 %. @default 1_000 */
+  /** The interval between checks for due events, in ms. It varies at random by up to 20 %. @default 1_000 */
   readonly intervalMs?: number | undefined;
   /** Stops the checks for due events when aborted. To wait for running handlers, call `close()`. @default none */
   readonly signal?: AbortSignal | undefined;
@@ -229,14 +208,14 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   };
 }
 
-/** Without a durable inbox, an event could take effect twice, because the queue delivers it again after a restart. */
+/** A queue redelivers events after a restart, so without a durable inbox, an event could take effect twice. */
 export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }
 
-/** Rejects a type whose handler is `undefined`, because a misspelt import would make the receiver ignore its events. */
+/** Rejects a handler that is `undefined`, because the receiver would silently ignore the events of its type. */
 function readHandlers<Tx>(handlers: Handlers<Tx>, { synchronous }: Inbox<unknown>): HandlerTable {
   const rules = EVENT_TYPES.map((type) => {
     const isMissing = type in handlers && handlers[type] === undefined;
@@ -263,12 +242,11 @@ function isInbox(value: unknown): boolean {
   );
 }
 
-/** With any other characters in the name, every lookup of the header would fail. */
+/** A lookup of any other name would always fail. */
 function isHeaderName(value: unknown): boolean {
   return typeof value === 'string' && /^[\w.-]+$/.test(value);
 }
 
-/** Returns whether a value is an object, but not a map, an array or a promise. */
 function isTable(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return !(Symbol.iterator in value) && !('then' in value);

@@ -1,4 +1,3 @@
-/** The outcomes of a delivery, and the table that maps them to HTTP responses. */
 import {
   type BusyError,
   ConfigError,
@@ -13,30 +12,27 @@ import {
 import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 
-/**
- * The result of a delivery, or of running a stored event. `receive`, `accept` and `handle` resolve to an outcome and never
- * reject.
- */
+/** The result of a delivery or of running a stored event. `receive`, `accept` and `handle` always resolve to an outcome. */
 export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
-  /** The event, if the signature was valid and the body was an event. */
+  /** The event, if the signature was valid and the body contained an event. */
   readonly event?: UnknownEvent | undefined;
   /** The index of the secret that matched the signature, starting at 0; `undefined` if no secret matched. */
   readonly secretIndex?: number | undefined;
 };
 
 export type OutcomeResult = {
-  /** How long the handler ran, in ms. If it exceeded `handlerTimeoutMs`, this is the time until the response. */
+  /** How long the handler ran, in ms. If the handler exceeded `handlerTimeoutMs`, this is the time until the response. */
   readonly handlerMs?: number | undefined;
 } & (
   | {
       /**
-       * - `handled`: the handler finished, and the inbox recorded that.
+       * - `handled`: the handler succeeded, and the inbox recorded the event as done.
        * - `duplicate`: the event was already done, because it had been handled, ignored, discarded or imported.
        * - `ignored`: the event is new, but this process has no handler for its type. The event is recorded as done.
-       * - `parked`: this release doesn't know the type, so the event is stored until you upgrade. This is also the outcome
-       *   if the event was parked earlier and this process has no handler for it.
+       * - `parked`: this release doesn't know the event's type, so the event is stored until you upgrade. This is also the
+       *   outcome if the event was parked earlier and this process has no handler for it.
        * - `queued`: the event is durably enqueued, or durably stored to run later. It runs after the response, in another
        *   process, or at the time that its handler requested with `RetryLater`.
        */
@@ -46,7 +42,7 @@ export type OutcomeResult = {
       readonly error?: undefined;
     }
   | {
-      /** The event is dead-lettered. If `error` is set, this attempt failed for good; otherwise, an earlier one did. */
+      /** The event is dead-lettered. If `error` is set, this attempt failed permanently; otherwise, an earlier one did. */
       readonly kind: 'dead';
       readonly attempt?: number | undefined;
       readonly error?: HandlerError | PermanentError | EventError | BusyError | undefined;
@@ -58,9 +54,7 @@ export type OutcomeResult = {
       readonly error: SignatureError | RequestError | EventError;
     }
   | {
-      /**
-       * The handler failed, the payload or the configuration is invalid, or the body couldn't be read. A retry may help.
-       */
+      /** The handler failed, the payload or configuration is invalid, or the body couldn't be read. A retry may help. */
       readonly kind: 'failed';
       readonly attempt?: number | undefined;
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
@@ -72,10 +66,9 @@ export type OutcomeResult = {
 /** The name of an outcome. */
 export type OutcomeKind = Outcome['kind'];
 
-/** The outcomes that get a 2xx response, because the event took effect or is durably stored. */
 type SuccessKind = Exclude<OutcomeKind, 'rejected' | 'failed' | 'busy' | 'unavailable'>;
 
-/** The HTTP status of each success and each error code. A 5xx asks the sender to retry, and a 4xx asks it not to. */
+/** A 5xx status asks the sender to retry; a 4xx status asks the sender not to. */
 const OUTCOMES = {
   handled: { kind: 'handled', status: 200 },
   duplicate: { kind: 'duplicate', status: 200 },
@@ -114,7 +107,7 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** Turns a thrown error into a result. It checks the error's code, not its class, because bundles may duplicate classes. */
+/** Checks the error's code, not its class, because bundles may duplicate classes. */
 export function toFailure(thrown: unknown): OutcomeResult {
   const { code } = Object(thrown);
   const error =
@@ -139,13 +132,12 @@ export interface WebhookResponse {
   readonly body: string;
 }
 
-/** The default for the `Retry-After` header, in ms. */
 const RETRY_AFTER_MS = 5_000;
 
 /**
- * Creates the response to a delivery. It is JSON that names the outcome, or `application/problem+json` (RFC 9457) with a
- * stable `code` if the delivery failed. The response never contains a message, a stack, a payload or a secret. An unknown
- * sender gets the same code as a sender whose signature doesn't match, so the response doesn't reveal which senders exist.
+ * Creates the response to a delivery: JSON that names the outcome or, if the delivery failed, `application/problem+json`
+ * (RFC 9457) with a stable `code`. The response never contains a message, a stack, a payload or a secret. An unknown sender
+ * gets the same code as one whose signature doesn't match, to hide which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';

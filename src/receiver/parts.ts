@@ -1,4 +1,3 @@
-/** The objects that all functions of one receiver share. */
 import { ConfigError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import type { Slots } from '../flow/slots.js';
@@ -28,29 +27,25 @@ export interface ReceiverParts extends CoreParts {
   readonly flows: Flows;
 }
 
-/** The functions that process an authentic event: after a delivery, in `accept`, and in `handle`. */
 export interface Flows {
   readonly deliver: Dispatch;
   readonly accept: Dispatch;
   readonly handle: Dispatch;
 }
 
-/** The property in which a receiver keeps its parts. Both module formats of this package share this symbol. */
+/** A registered symbol, because both module formats of this package must share it. */
 const PARTS = Symbol.for('stablehooks.parts');
 
 interface Holder {
   readonly [PARTS]?: { readonly owner: unknown; readonly parts: ReceiverParts };
 }
 
-/**
- * Attaches the parts to a receiver. The receiver is frozen, because adapters call the parts directly, so a method that
- * someone replaced would never run.
- */
+/** Frozen, because adapters call the parts directly, so a replaced method would never run. */
 export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
 }
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value isn't a receiver, for example if it is a copy or a proxy. */
+/** Rejects copies and proxies of a receiver. */
 export function partsOf(where: string, receiver: unknown): ReceiverParts {
   const held = (receiver as Holder | null | undefined)?.[PARTS];
   if (held !== undefined && held.owner === receiver) return held.parts;

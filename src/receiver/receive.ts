@@ -1,4 +1,3 @@
-/** Processes either an untrusted request or an event that is already authentic. */
 import { readEvent, TEST_TYPE } from '../core/events.js';
 import { notify } from '../core/log.js';
 import { decodeSignature, matchSecret } from '../core/signature.js';
@@ -11,7 +10,7 @@ import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import type { Dispatch, Work } from './work.js';
 
-/** Receives one delivery. Never rejects. Before it returns its promise, it calls `made` and starts to read the body. */
+/** Never rejects. Calls `made` and starts to read the body before it returns its promise. */
 export async function receive(made: () => ReceiverParts, request: WebhookRequest): Promise<Outcome> {
   let receiver: ReceiverParts;
   try {
@@ -39,7 +38,7 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
       if (event.type === TEST_TYPE) return { kind: 'ignored' };
       const { result, rest } = await flows.deliver({ event, origin: 'push', json, secretIndex });
       if (rest !== undefined) {
-        // Called as a method of the request, because platforms refuse a `waitUntil` that is detached from its object.
+        // Called as a method, because platforms reject a `waitUntil` that is detached from its object.
         const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
         notify('waitUntil', keepAlive, { value: rest, logger: facts.logger });
       }
@@ -52,7 +51,6 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
   }
 }
 
-/** Checks everything about the request except its body, and returns the MAC from its signature header. */
 function check(
   { settings, inFlight, slots }: ReceiverParts,
   request: WebhookRequest,
@@ -67,15 +65,13 @@ function check(
 }
 
 export interface RunOptions {
-  /** Called with a promise for work that continues after the outcome is known. */
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
-  /** The trace context of the job that brought the event. */
   readonly traceparent?: string | undefined;
-  /** Whether the redriver took the event. `close()` waits for the redriver, and other processes may run the event too. */
+  /** If the redriver took the event, `close()` already waits for it, and other processes may run it too. */
   readonly isTaken?: boolean;
 }
 
-/** Runs an authentic event with `dispatch`, and resolves to its outcome. Never rejects. */
+/** Never rejects. */
 export async function runEvent(
   receiver: ReceiverParts,
   dispatch: Dispatch,

@@ -1,4 +1,3 @@
-/** Creates receivers: declares their public methods, and puts their parts together. */
 import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import { notify } from '../core/log.js';
 import type { Inbox, Origin } from '../core/ports.js';
@@ -30,54 +29,50 @@ import type { Dispatch } from './work.js';
 export interface AcceptOptions {
   /** The event's JSON exactly as it arrived. It is stored and enqueued unchanged. @default the serialized event */
   readonly json?: string | undefined;
-  /** The event's trace context, as a W3C `traceparent`, for example from the job that brought the event. @default none */
+  /** The event's trace context as a W3C `traceparent`, such as that of the job that delivered the event. @default none */
   readonly traceparent?: string | undefined;
-  /**
-   * Called with a promise for work that exceeds `handlerTimeoutMs`, like `WebhookRequest.waitUntil`.
-   * @default none
-   */
+  /** Called with a promise for work that continues after the outcome, like `WebhookRequest.waitUntil`. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
-/** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
+/** Receives events. `receive`, `accept` and `handle` never throw or reject; they always resolve to an {@link Outcome}. */
 export interface Receiver {
   /**
    * Receives one untrusted HTTP request: verifies it, parses it, and continues like {@link Receiver.accept}. Adapters call
-   * this method. Its type allows no additional arguments, so the compiler rejects it as a framework's handler.
+   * this method. Its type allows no additional arguments, so the compiler rejects `receive` as a framework's handler.
    */
   readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
   /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues like {@link Receiver.handle}. */
   accept(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
-  /** Claims an authentic event, runs its handler in this process, and marks the event done. */
+  /** Claims an authentic event, runs its handler in this process, and marks the event as done. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the events in the inbox that are due now: received events, failed events that are due for a retry, events whose
-   * lease has expired, and parked events of types that this release knows. An event runs only if this process has a queue,
-   * or a handler for the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call
-   * it from a cron job.
+   * Runs the inbox's due events: received events, failed events that are due for a retry, events whose lease has expired,
+   * and parked events of types that this release knows. An event runs only if this process has a queue, or a handler for
+   * the event's type. {@link Receiver.start} and the catch-up poller call this method. You can also call it in a cron job.
    *
-   * The call ends when no more events are due, and starts no more events after `leaseMs`. Without `waitUntil`, it also
-   * waits for overdue handlers until they end, their leases expire, or `signal` aborts.
+   * The call ends when no more events are due. Once `leaseMs` has passed, it starts no new events. Without `waitUntil`, the
+   * call also waits for each overdue handler until the handler ends, its lease expires, or `signal` aborts.
    *
    * @returns the number of events per outcome.
-   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox is unreachable.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
    * Runs your current handlers on stored events that are dead, failed or parked, and rolls back each transaction. A
-   * rehearsal claims and stores nothing, so you can then `requeue` the events that succeed. A step returns its stored
-   * result, and doesn't run if it has none. Effects outside `ctx.tx` and outside steps do happen, so check
-   * `ctx.isRehearsal` before them. Database sequences advance despite the rollback. Constraints that the database checks at
+   * rehearsal claims and stores nothing, so you can then `requeue` the events that succeed. A step that has a stored result
+   * returns that result; any other step doesn't run. Effects outside `ctx.tx` and outside steps do happen, so check
+   * `ctx.isRehearsal` first. Database sequences advance despite the rollback. Constraints that the database checks at
    * COMMIT aren't tested.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the inbox has no transactions.
-   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox is unreachable.
    */
   rehearse(options?: RehearseOptions): Promise<readonly Rehearsal[]>;
   /**
    * Calls {@link Receiver.redrive} now, at intervals, and whenever an event ends in this process while other events with
-   * the same ordering key may be waiting. It logs one line when the inbox becomes unreachable, and another when the inbox
-   * is reachable again. It keeps the process alive until `signal` aborts or you call `close()`.
+   * the same ordering key may be waiting. Logs one line when the inbox becomes unreachable, and another when the inbox is
+   * reachable again. Keeps the process alive until `signal` aborts or you call `close()`.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the receiver was already started or closed.
    */
@@ -85,7 +80,7 @@ export interface Receiver {
   /**
    * Stops the receiver. From then on, `receive`, `accept` and `handle` resolve to `busy`, and no stored events are run. The
    * promise resolves when all verified deliveries and their handlers have ended, or after `leaseMs`, whichever comes first.
-   * It doesn't wait for a request whose body is still arriving.
+   * `close` doesn't wait for a request whose body is still arriving.
    */
   close(): Promise<void>;
   /** The inbox that this receiver uses. */
@@ -94,28 +89,21 @@ export interface Receiver {
 
 /** Options for `receiver.redrive`. */
 export interface RedriveOptions {
-  /**
-   * Once this aborts, `redrive` starts no more events, and waits only for handlers that have not exceeded
-   * `handlerTimeoutMs`.
-   */
+  /** Once aborted, `redrive` starts no new events and waits only for handlers that haven't exceeded `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Called with each outcome, in addition to the receiver's own `onOutcome`. Errors that it throws are logged and ignored.
-   */
+  /** Called with each outcome, in addition to the receiver's `onOutcome`. Thrown errors are logged and ignored. */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /**
    * Called with a promise for handlers that take longer than `handlerTimeoutMs`. If you pass this function, `redrive`
-   * doesn't wait for such handlers.
-   *
-   * @default none
+   * doesn't wait for such handlers. @default none
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /**
  * Creates a receiver, which verifies deliveries and runs your handler once for each event. Pass the receiver to the adapter
- * for your framework, such as `toExpressHandler`. In production, a receiver needs a durable `inbox`. To have events
- * retried, call `start()` or set up a cron route.
+ * for your framework, such as `toExpressHandler`. In production, a receiver needs a durable `inbox`. To retry failed
+ * events, call `start()` or set up a cron route.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  *

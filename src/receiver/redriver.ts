@@ -1,4 +1,3 @@
-/** Runs due events on demand, at intervals, and whenever an event may have become due. */
 import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
@@ -17,7 +16,7 @@ const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
 
-/** How long synchronous inboxes and handlers can block the event loop before the redriver pauses, in ms. */
+/** How long synchronous inboxes and handlers can block the event loop. */
 const PAUSE_AFTER_MS = 50;
 
 interface RedriverParts {
@@ -40,13 +39,11 @@ type ReadEvent = Pick<Work, 'event' | 'json'>;
 export class Redriver {
   readonly #parts: RedriverParts;
   #intervalMs = INTERVAL_MS;
-  /** Stops the loop. Created when the loop begins, because Workers forbid an AbortController while a module loads. */
+  /** Created when the loop begins, because Workers forbid an AbortController while a module loads. */
   #stopping: AbortController | undefined;
   #loop: Promise<void> | undefined;
-  /** Overdue handlers that the loop started. */
   readonly #overdue = new Set<Promise<unknown>>();
   #wasStarted = false;
-  /** Whether the redriver runs due events at intervals. */
   #isStarted = false;
   #isWoken = false;
   #isFailing = false;
@@ -58,7 +55,6 @@ export class Redriver {
     this.#parts = parts;
   }
 
-  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the receiver was started or closed before. */
   start(options: StartOptions = {}): void {
     const { intervalMs, signal } = readOptions('receiver.start', options, {
       intervalMs: integer({ default: INTERVAL_MS }),
@@ -78,18 +74,17 @@ export class Redriver {
     this.wake();
   }
 
-  /** Makes due events run soon. Without `start()`, this happens only with `answer: 'recorded'`. */
+  /** Without `start()`, this has an effect only if `answer` is `recorded`. */
   wake(): void {
     const { inFlight, settings } = this.#parts;
     const { use, answer } = settings;
     this.#isWoken = true;
     this.#endPause?.();
     if (inFlight.isClosed || !(this.#isStarted || answer === 'recorded')) return;
-    // The loop runs outside the delivery that wakes it.
     this.#loop ??= runInside(use, 'detached', () => this.#run());
   }
 
-  /** Without `start()`, waits until the work that a wake-up began has ended, but at most for `leaseMs`. */
+  /** Without `start()`, waits for the work that a wake-up began, but at most for `leaseMs`. */
   async idle(): Promise<void> {
     const { leaseMs, runtime } = this.#parts.settings;
     if (!this.#isBusy || this.#isStarted) return;
@@ -104,7 +99,6 @@ export class Redriver {
     while (this.#isBusy) await Promise.all([this.#loop, ...this.#overdue]);
   }
 
-  /** Stops the loop, and resolves when it has ended. */
   async close(): Promise<void> {
     this.#stop();
     await this.#loop;
@@ -131,7 +125,6 @@ export class Redriver {
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /** Runs due events once. Logs only the first of several failures in a row, and the first success after them. */
   async #tryOnce(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#parts;
     const onRest = (rest: Promise<unknown>) => {
@@ -145,7 +138,7 @@ export class Redriver {
       return isMore;
     } catch (error) {
       if (!this.#isFailing) {
-        const line = `the receiver cannot read due events from the inbox. It tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
+        const line = `the receiver cannot read due events from the inbox. The receiver tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
         log(logger, 'error', line);
       }
       this.#isFailing = true;
@@ -170,10 +163,7 @@ export class Redriver {
     this.#endPause = undefined;
   }
 
-  /**
-   * Runs due events until none is left, but at most for `leaseMs`, because the events that it took are due again after
-   * that. Resolves to whether more events may be due.
-   */
+  /** Ends after `leaseMs`, because the taken events are then due again. Resolves to whether more events may be due. */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
     // Other processes do not run the taken events until a lease has elapsed, so `close()` waits for them.
@@ -197,7 +187,7 @@ export class Redriver {
     };
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
-        // If the inbox were queried after each event, the queries would take most of the time.
+        // Querying the inbox after each event would take up most of the time.
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
         const due = room === 0 ? [] : await store.takeDue(room);
         // Among events with the same key, the one that is claimed first runs first, so start with the oldest.
@@ -221,10 +211,9 @@ export class Redriver {
     }
   }
 
-  /** Warns once if an event must run later, but neither this process nor a poller is known to run due events. */
   warnIfIdle({ event: { id }, origin }: Work): void {
     const { store, settings, logger } = this.#parts;
-    // A worker need not redrive, because the receiver that enqueues the events does.
+    // A worker needn't redrive events, because the receiver that enqueues them does.
     if (origin === 'queue') return;
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;
     this.#hasWarned = true;

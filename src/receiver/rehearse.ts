@@ -1,4 +1,3 @@
-/** Runs this release's handlers on stored events, in transactions that are rolled back. */
 import { isPromise } from '../core/awaitable.js';
 import { ConfigError, orUnavailable, PermanentError, StablehooksError } from '../core/errors.js';
 import { EVENT_TYPES, type EventType, encodeEvent, isKnownEvent, type WebhookEvent } from '../core/events.js';
@@ -20,11 +19,11 @@ export interface RehearseOptions {
   readonly types?: readonly EventType[] | undefined;
   /** Only events whose last error contains this text are rehearsed. @default all events */
   readonly error?: string | undefined;
-  /** How many events to rehearse per state and type, starting with the oldest. The maximum is 10,000. @default 100 */
+  /** The maximum number of events to rehearse per state and type, oldest first. It can be up to 10,000. @default 100 */
   readonly limit?: number | undefined;
 }
 
-/** The result of rehearsing one event. It is plain data. */
+/** The result of rehearsing one event, as plain data. */
 export interface Rehearsal {
   readonly id: string;
   readonly type: string;

@@ -1,4 +1,3 @@
-/** Turns results and errors into outcomes, logs the outcomes, and passes them to `onOutcome`. */
 import { describeThrown, messageOf } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
@@ -6,13 +5,13 @@ import type { Logger, Origin } from '../core/ports.js';
 import { type Conclude, type Layer, wrap } from './layers.js';
 import { type Outcome, type OutcomeResult, toFailure } from './outcome.js';
 
-/** What is known about a delivery or a stored event. A delivery's event and `secretIndex` are added once they are known. */
+/** A delivery's event and `secretIndex` are added once they are known. */
 export interface OpenFacts {
   readonly origin: Origin;
   event?: UnknownEvent | undefined;
   secretIndex?: number | undefined;
   logger: Logger;
-  /** Whether several processes may redrive the event. If so, it is not logged when another process runs the event first. */
+  /** If several processes may redrive the event, it isn't logged when another process runs it first. */
   readonly isContended?: boolean;
 }
 
@@ -29,7 +28,7 @@ export class Report {
     );
   }
 
-  /** Calls `run` synchronously, and turns its result or error into an outcome. Never rejects. */
+  /** Calls `run` synchronously. Never rejects. */
   async conclude(
     facts: OpenFacts,
     run: () => Promise<OutcomeResult>,
@@ -58,9 +57,9 @@ export class Report {
 }
 
 /**
- * Logs an outcome that has an error. The line says what failed and how to fix it. Every receiver calls this function with
- * its own `logger`. No line contains a payload, a secret, a token or a signature. If a handler throws an error, the error's
- * message and stack are logged.
+ * If an outcome has an error, logs what failed and how to fix it. Every receiver calls this function with its own `logger`.
+ * No line contains a payload, a secret, a token or a signature. If a handler throws, the error's message and stack are
+ * logged.
  *
  * @param logger - receives each line as a string. @default console
  */

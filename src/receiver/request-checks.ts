@@ -1,11 +1,9 @@
-/** Checks a request before its body is read. */
 import { StablehooksError } from '../core/errors.js';
 import type { WebhookRequest } from './request.js';
 
-/** The content codings of HTTP that compress the body, with their aliases (RFC 9110, section 8.4.1, and its registry). */
+/** HTTP's content codings and their aliases (RFC 9110, section 8.4.1, and its registry). */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
 
-/** @throws {StablehooksError} `ERR_METHOD_NOT_ALLOWED`, `ERR_BODY_ENCODED` */
 export function assertDelivery(request: WebhookRequest): void {
   if (request.method !== 'POST') {
     throw new StablehooksError(

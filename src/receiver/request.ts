@@ -1,23 +1,19 @@
 import type { Logger } from '../core/ports.js';
 
-/** An HTTP request in the form in which an adapter passes it to the receiver. */
+/** An HTTP request, as an adapter passes it to the receiver. */
 export interface WebhookRequest {
   readonly method: string;
   /**
    * The path and query of the request, or its absolute URL. Include any prefix under which the receiver is mounted. The
-   * `secret` function receives the path and the query.
-   *
-   * @default ''
+   * `secret` function receives the path and the query. @default ''
    */
   readonly url?: string | undefined;
   /** Returns the value of a header. Multiple values are joined by commas. The name is case-insensitive. */
   header(name: string): string | null | undefined;
   /**
-   * Reads the exact bytes of the body, up to `maxBytes`. `receive` calls this method at most once, after it has checked the
-   * headers, and before it returns its promise.
-   *
-   * Throws or rejects with a `StablehooksError` whose code is `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE` or
-   * `ERR_BODY_UNAVAILABLE`.
+   * Reads the exact bytes of the body, up to `maxBytes`. `receive` calls this method at most once, after checking the
+   * headers and before returning its promise.
+   * Throws or rejects with a `StablehooksError`: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE` or `ERR_BODY_UNAVAILABLE`.
    */
   body(maxBytes: number): Uint8Array | Promise<Uint8Array>;
   /**

@@ -1,4 +1,3 @@
-/** The `secret` option of a receiver: fixed secrets, or a function that selects the secrets for a request. */
 import { isPromise } from '../core/awaitable.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
 import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../core/signature.js';
@@ -6,13 +5,10 @@ import type { WebhookRequest } from './request.js';
 
 /**
  * The unverified request that a `secret` function receives. Anyone could have sent it, so use it only to select the secret
- * with which the signature must match.
+ * to verify the signature against.
  */
 export interface SecretRequest {
-  /**
-   * The requested path, including any prefix under which the receiver is mounted. It isn't decoded, and it is `''` if the
-   * adapter doesn't provide it.
-   */
+  /** The requested path, undecoded and including any mount prefix; `''` if the adapter doesn't provide a URL. */
   readonly path: string;
   /** The decoded query parameters. */
   readonly query: URLSearchParams;
@@ -28,10 +24,9 @@ export interface SecretRequest {
 /** Fixed secrets, or a function that is called for each delivery before the delivery is verified. */
 export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 
-/** Fixed secrets, or a function that finds the secrets for a request. */
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
-/** Copies fixed secrets, or limits a function to `timeoutMs`, because anyone can make the receiver call the function. */
+/** A function is limited to `timeoutMs`, because anyone can make the receiver call it. */
 export function readSecret(
   secret: ReceiverSecret,
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },

@@ -1,4 +1,3 @@
-/** Lets adapters and pollers accept either a receiver or a function that creates one. */
 import { ConfigError } from '../core/errors.js';
 import { partsOf, type ReceiverParts } from './parts.js';
 import type { Receiver } from './receiver.js';
@@ -9,7 +8,7 @@ import type { Receiver } from './receiver.js';
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/** Returns a function that returns the receiver, and creates it on first use. If that fails, the next use tries again. */
+/** If the function that creates the receiver fails, the next use calls it again. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (typeof source !== 'function') {
     partsOf(where, source);
@@ -22,7 +21,6 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
   };
 }
 
-/** Like {@link toReceiver}, but returns the receiver's parts, because adapters pass them to `receive`. */
 export function toParts(where: string, source: ReceiverSource): () => ReceiverParts {
   const receiver = toReceiver(where, source);
   return () => partsOf(where, receiver());

@@ -1,4 +1,3 @@
-/** Runs the steps of a handler. A step is an effect whose result the inbox stores. */
 import { ConfigError, PermanentError, StablehooksError } from '../core/errors.js';
 import { isName } from '../core/events.js';
 import { oneOf, readOptions } from '../core/options.js';
@@ -10,14 +9,13 @@ import { leaseLost } from './store.js';
 
 const MAX_RESULT_LENGTH = 65_536;
 
-/** An error in a step that makes the handler fail, even if the handler caught the error. */
+/** Makes the handler fail even if the handler caught the error. */
 interface StepFailure {
   readonly error: unknown;
 }
 
 export type HandlerSteps = ReturnType<typeof createSteps>;
 
-/** @param askedAt - when the claim was sent. */
 export function createSteps({ store, settings, runStep }: CoreParts, lease: Lease, askedAt: Moment) {
   const { runtime, leaseMs } = settings;
   const used = new Set<string>();
@@ -25,7 +23,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   const open = new Set<Promise<unknown>>();
   let state: 'running' | 'ending' | 'ended' = 'running';
   let failure: StepFailure | undefined;
-  /** Steps that failed while the handler was running. The handler may have caught their errors. */
+  /** The handler may have caught these errors. */
   const rejected: (StepFailure & { readonly step: StepPromise })[] = [];
 
   function run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
@@ -39,7 +37,6 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     return step;
   }
 
-  /** Resolves when all steps have ended. Resolves to the error if a step makes the handler fail. */
   async function end(): Promise<StepFailure | undefined> {
     state = 'ending';
     while (open.size > 0) await Promise.allSettled(open);
@@ -97,10 +94,10 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   return { run, end };
 }
 
-/** Records whether the handler awaits the step. Otherwise, the failure of a step that is not awaited would go unnoticed. */
+/** Records whether the handler awaits the step, because the failure of an unawaited step would go unnoticed. */
 class StepPromise extends Promise<unknown> {
   isAwaited = false;
-  /** Settles as this promise does. Awaiting it does not mark the step as awaited. */
+  /** Awaiting this promise does not mark the step as awaited. */
   readonly settled = super.then();
 
   static override get [Symbol.species]() {
@@ -125,7 +122,7 @@ function toResult(value: unknown): string | null {
   }
 }
 
-/** Returns a step's value in the form in which every attempt receives it. */
+/** Also applied to new results, so that every attempt receives the same value. */
 function toValue(result: string): unknown {
   return result === '' ? undefined : JSON.parse(result);
 }

@@ -1,4 +1,3 @@
-/** Calls the inbox for the receiver, and turns errors and timeouts into `ERR_INBOX_FAILED`. */
 import { type Awaitable, deferred, isPromise } from '../core/awaitable.js';
 import { type BusyError, ConfigError, orUnavailable, StablehooksError } from '../core/errors.js';
 import { decodeEvent, encodeEvent, isKnownEvent, type UnknownEvent } from '../core/events.js';
@@ -20,7 +19,7 @@ import type { Tally } from './tally.js';
 import type { Work } from './work.js';
 
 type RecordOptions = StoreOptions & {
-  /** After how many ms the events that this process runs or enqueues become due. */
+  /** Applies only to events that this process runs or enqueues. */
   readonly dueInMs: number;
 };
 
@@ -29,7 +28,6 @@ interface StoreSettings
     ReceiverSettings,
     'inbox' | 'leaseMs' | 'maxAttempts' | 'answer' | 'inboxTimeoutMs' | 'runtime' | 'onUnknown'
   > {
-  /** Returns the ordering key of an event. @default no event has a key */
   readonly keyOf: ((event: UnknownEvent) => string | undefined) | undefined;
   readonly logger: Logger;
   readonly tally: Tally;
@@ -42,7 +40,6 @@ export class Store {
   readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
-  /** The ids of unreadable events that have already been logged. */
   readonly #unreadable = new Set<string>();
   #isChecked = false;
 
@@ -61,10 +58,7 @@ export class Store {
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
-  /**
-   * Returns the lease for a first attempt that runs without a claim. Returns `undefined` if the event may already be
-   * stored, if it has a key, or if only one attempt is allowed and must therefore be counted.
-   */
+  /** Returns `undefined` if the event may already be stored, has a key, or has only one attempt, which must be counted. */
   firstLease({ event, origin, json = encodeEvent(event) }: Work): Lease | undefined {
     const { answer, leaseMs, maxAttempts, keyOf } = this.#settings;
     if (origin !== 'push' || answer !== 'handled' || maxAttempts === 1 || keyOf?.(event) !== undefined)
@@ -94,7 +88,7 @@ export class Store {
     if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
 
-  /** Runs `effect` in a transaction. BEGIN and COMMIT can take up to `inboxTimeoutMs` each, not counting `effect`. */
+  /** BEGIN and COMMIT can take up to `inboxTimeoutMs` each, not counting `effect`. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     const begin = (run: typeof effect) =>
       orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
@@ -122,7 +116,6 @@ export class Store {
     return this.#inTime(committed);
   }
 
-  /** Calls the inbox, and rejects if it does not respond within `inboxTimeoutMs`. */
   async ask<Value>(call: () => Awaitable<Value>): Promise<Value> {
     const answer = orUnavailable(INBOX, call);
     return isPromise(answer) ? this.#inTime(answer) : answer;
@@ -148,7 +141,7 @@ export class Store {
     return this.ask(() => this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }));
   }
 
-  /** Decodes the stored events that can be read. Each event that cannot be read is logged once. */
+  /** Skips events that cannot be read, and logs each of them once. */
   read(stored: readonly StoredEvent[]): Pick<Work, 'event' | 'json'>[] {
     return stored.flatMap(({ id, json }) => {
       const event = decodeEvent(id, json);
@@ -159,13 +152,11 @@ export class Store {
     });
   }
 
-  /** Records an event without running it. The event becomes due after `dueInMs`. */
   async recordOne(work: Work, dueInMs: number): Promise<RecordResult | undefined> {
     const [result] = await this.record([work.event], { ...toStoreOptions(work), dueInMs });
     return result;
   }
 
-  /** Records an event for which this process has no handler. */
   async ignoreOne(work: Work): Promise<RecordResult | undefined> {
     const [result] = await this.ask(() => this.#inbox.ignore([work.event], toStoreOptions(work)));
     if (result === 'new') this.#settings.tally.ignored(work.event.type);
@@ -176,7 +167,7 @@ export class Store {
     return this.#settings.dispatched.includes(type);
   }
 
-  /** Records events. They become due if this process runs or enqueues their type; otherwise they are ignored or parked. */
+  /** Events become due if this process runs or enqueues their type; otherwise, they are ignored or parked. */
   async record(
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
@@ -246,7 +237,6 @@ export function leaseLost(
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Warns once per inbox that the inbox isn't durable, and names the inboxes that are. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
   {

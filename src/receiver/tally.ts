@@ -1,5 +1,3 @@
-/** Counts refused deliveries and ignored events in memory, and adds the counts to a note in the inbox for `health`. */
-
 import type { UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import type { Inbox, InboxOperations, Logger } from '../core/ports.js';
@@ -11,7 +9,6 @@ import type { WebhookRequest } from './request.js';
 
 export const TALLY_NOTE = 'tally';
 
-/** The minimum time between two writes by one process, in ms. */
 const WRITE_MS = 10_000;
 
 export const HOUR_MS = 3_600_000;
@@ -20,27 +17,27 @@ const DAY_MS = 24 * HOUR_MS;
 /** Counts by key: `<start of the hour or day, in epoch ms> <error code or event type>`. */
 type Counts = Readonly<Record<string, number>>;
 
-/** The counts from all processes that share an inbox. Times are in epoch ms, by the clocks of those processes. */
+/** Counts from all processes that share an inbox. Times are in epoch ms, as measured by each process's clock. */
 export interface TallyNote {
-  /** How many deliveries were refused in this hour and the previous hour, by hour and error code. */
+  /** Refused deliveries in this hour and the previous hour, by hour and error code. */
   readonly refused: Counts;
   /** When the last 5 deliveries with a well-formed signature were refused, oldest first. */
   readonly refusedAt: readonly number[];
   /** When a process last accepted a delivery after it had refused one. */
   readonly genuineAt: number;
-  /** How many new events had no handler on this day and the previous day, by day and type. */
+  /** New events that had no handler on this day and the previous day, by day and type. */
   readonly ignored: Counts;
 }
 
 export const EMPTY_TALLY: TallyNote = { refused: {}, refusedAt: [], genuineAt: 0, ignored: {} };
 
-/** If this many deliveries are refused and none is accepted, push counts as broken. */
+/** If this many deliveries are refused and none is accepted, push is reported as broken. */
 export const MANY = 5;
 
 /** These errors do not count as refusals, for example because the event is stored or the process is stopping. */
 const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
 
-/** The types that each logger has logged. All receivers share this map, because a process may create many receivers. */
+/** Shared by all receivers, because a process may create many of them. */
 const NAMED = new WeakMap<Logger, Set<string>>();
 
 interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {
@@ -50,7 +47,6 @@ interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'si
 export class Tally {
   readonly #settings: TallySettings;
   #counted: TallyNote = EMPTY_TALLY;
-  /** Whether a delivery has been refused since the last delivery was accepted. */
   #hasRefused = false;
   #timer: unknown;
   /** For each type, the earliest time at which a duplicate is looked up again. */
@@ -78,7 +74,6 @@ export class Tally {
       });
   }
 
-  /** Counts a new event that was ignored because it has no handler, and logs the first such event of each type. */
   ignored(type: string): void {
     const { runtime, logger } = this.#settings;
     const now = runtime.now();
@@ -88,7 +83,6 @@ export class Tally {
     log(logger, 'warn', line);
   }
 
-  /** Logs, once per type, that another process ignored an event although this process has a handler for its type. */
   async duplicate({ id, type }: UnknownEvent): Promise<void> {
     const { inbox, logger, runtime } = this.#settings;
     const now = runtime.elapsed();
@@ -104,7 +98,7 @@ export class Tally {
     log(logger, 'error', line);
   }
 
-  /** Whether the request has a well-formed signature. Bots do not send one. */
+  /** Bots do not send a well-formed signature. */
   #isSigned(request: WebhookRequest): boolean {
     const { signature } = this.#settings;
     try {
@@ -122,7 +116,7 @@ export class Tally {
     this.#timer ??= setBackgroundTimeout(runtime, () => void this.write(), waitMs);
   }
 
-  /** Adds the counts to the note. If the inbox fails, the counts are kept for the next write. */
+  /** If the inbox fails, the counts are kept for the next write. */
   async write(): Promise<void> {
     const { inbox, runtime } = this.#settings;
     runtime.clearTimeout(this.#timer);
@@ -145,14 +139,12 @@ export class Tally {
   }
 }
 
-/** Returns whether `what` has not been logged yet, and remembers it as logged. */
 function isNews(logger: Logger, what: string): boolean {
   const named = NAMED.get(logger) ?? new Set();
   NAMED.set(logger, named);
   return named.size < named.add(what).size;
 }
 
-/** Returns `undefined` if the headers of a refused request cannot be read. */
 function headerOf(request: WebhookRequest, name: string): string | null | undefined {
   try {
     return request.header(name);

@@ -7,9 +7,9 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  * Validates the payload before the handler runs, and passes the schema's output to the handler.
  *
  * @param schema - a Standard Schema, for example from zod, valibot or arktype.
- * @returns a handler that fails with `ERR_PAYLOAD_INVALID` if the payload doesn't match. The event then runs again later,
- * so you have time to correct the schema. The error names only fields that the schema declares, and contains no values from
- * the payload.
+ * @returns a handler that fails with `ERR_PAYLOAD_INVALID` if the payload doesn't match the schema. The event is retried
+ * later, so you have time to correct the schema. The error names only fields that the schema declares, and contains
+ * no values from the payload.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `schema` is not a Standard Schema, or `handler` is not a function.
  *
  * @example
@@ -43,10 +43,10 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   return wrapping(handler, checked as Handler<Type, Tx>);
 }
 
-/** Returns whether a name comes from the schema and not from the payload. */
+/** Whether a name comes from the schema, not from the payload. */
 type Declared = (name: string) => boolean;
 
-/** The error's fields are the paths of the issues, with `*` in place of each key that may come from the payload. */
+/** Shows `*` in place of each key that may come from the payload. */
 function mismatch(
   { type, payload }: Pick<WebhookEvent, 'type' | 'payload'>,
   issues: readonly SchemaIssue[],

@@ -1,12 +1,10 @@
-/** Calculates with decimal amounts as strings, because converting them to floats would change them. */
-
-/** Longer strings do not count as amounts, because the time to parse them grows with the square of their length. */
+/** Longer strings are not treated as amounts, because the time to parse them grows with the square of their length. */
 const MAX_LENGTH = 1_000;
 
 const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 
 /**
- * Returns whether two decimal amounts are equal, however they are written: `1.50`, `+1.500` and `01.5` are equal.
+ * Returns whether two decimal amounts are equal, no matter how they are written: `1.50`, `+1.500` and `01.5` are equal.
  *
  * @returns `false` if either value is not an amount as {@link normalizeAmount} defines it.
  *
@@ -39,9 +37,6 @@ export function normalizeAmount(amount: unknown): string | undefined {
   return parts && writeAmount(parts);
 }
 
-/**
- * Returns the exact sum of two decimal amounts in its shortest form, or `undefined` if one of them is not an amount.
- */
 export function addAmounts(a: string, b: string): string | undefined {
   const [left, right] = [readAmount(a), readAmount(b)];
   if (left === undefined || right === undefined) return undefined;

@@ -1,14 +1,13 @@
 import type { InboxState } from '../core/ports.js';
 
-/** The facts about one event, or about an id that only the ledger has. */
 export interface BookLine {
   /** The event's state when the inbox was read; `null` if the inbox didn't have the event. */
   readonly state: InboxState | null;
   /** Whether the ledger must have an entry for the event once the event is done. */
   readonly booked: boolean;
-  /** Whether the inbox has the event, but the list lacks it although the list must contain it. */
+  /** Whether the inbox has the event, but the service's list lacks it although the list must contain it. */
   readonly unlisted: boolean;
-  /** Whether the inbox and the list have different events with this id. */
+  /** Whether the inbox and the service's list have different events with this id. */
   readonly differs: boolean;
   readonly entries: number;
 }

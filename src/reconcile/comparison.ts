@@ -6,7 +6,6 @@ import type { Span } from './proof.js';
 import type { ReadList } from './read-list.js';
 import type { FindingLog, Totals } from './report.js';
 
-/** The state that all steps of one run share. Each step adds to `books` and `totals`, and reports findings to `log`. */
 export interface Comparison<Entry extends LedgerEntry> {
   readonly settings: ReconcileSettings<Entry>;
   readonly span: Span;

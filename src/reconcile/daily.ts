@@ -6,26 +6,23 @@ export interface DailyTotal {
   /** The day on which the events were created, in UTC, such as `2026-01-31`. */
   readonly date: string;
   readonly type: string;
-  /** The currency that `amounts.currency` returned; `null` if it returned nothing or wasn't given. */
+  /** The currency from `amounts.currency`; `null` if that function isn't set or returned nothing. */
   readonly currency: string | null;
-  /** How many events from that day with this type and currency are in the list or the inbox. */
+  /** The number of events of that day, type and currency in the service's list or the inbox. */
   readonly events: number;
-  /** How many ledger entries these events have. */
+  /** The number of ledger entries for these events. */
   readonly entries: number;
-  /** The exact sum of the events' amounts; `null` without `amounts`, or when an amount is not a decimal number. */
+  /** The exact sum of the events' amounts; `null` if `amounts` isn't set or if an amount is not a decimal number. */
   readonly eventAmount: string | null;
-  /** The exact sum of the entries' amounts; `null` without `amounts`, or when an amount is not a decimal number. */
+  /** The exact sum of the entries' amounts; `null` if `amounts` isn't set or if an amount is not a decimal number. */
   readonly entryAmount: string | null;
 }
 
-/**
- * Functions that return the amounts to add up. Sums are exact, because amounts are decimal strings and are never
- * converted to floats.
- */
+/** Functions that return the amounts to add up. Amounts are decimal strings and never become floats, so sums are exact. */
 export interface Amounts<Entry> {
-  /** Returns the amount of an event, or `undefined` if the event has none and adds nothing to the sum. */
+  /** Returns the amount of an event, or `undefined` if the event has no amount to add. */
   readonly event: (event: UnknownEvent) => string | undefined;
-  /** Returns the amount of a ledger entry, or `undefined` if the entry has none and adds nothing to the sum. */
+  /** Returns the amount of a ledger entry, or `undefined` if the entry has no amount to add. */
   readonly entry: (entry: Entry) => string | undefined;
   /** Returns the currency of an event. Each currency has its own sum. @default one sum for all events */
   readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;
@@ -53,7 +50,6 @@ export class DailyTotals<Entry> {
     total.entryAmount = add(total.entryAmount, this.#amounts?.entry(entry));
   }
 
-  /** Returns the totals, sorted by date, then by type, then by currency. */
   list(): readonly DailyTotal[] {
     return [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total);
   }
@@ -72,7 +68,7 @@ export class DailyTotals<Entry> {
   }
 }
 
-/** Adds an amount to a sum. An invalid amount makes the sum `null`, because a sum without that amount would look right. */
+/** An invalid amount makes the sum `null`, because a sum without that amount would look right. */
 function add(sum: string | null, amount: string | undefined): string | null {
   if (sum === null || amount === undefined) return sum;
   return addAmounts(sum, amount) ?? null;

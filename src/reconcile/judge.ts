@@ -7,7 +7,7 @@ import { inPages, inParallel } from './pages.js';
 import { isOther } from './read-inbox.js';
 import type { FindingKind } from './report.js';
 
-/** Judges every id in the books, and resolves to the listed events that are in neither the inbox nor the ledger. */
+/** Resolves to the listed events that are in neither the inbox nor the ledger. */
 export async function judgeBooks<Entry extends LedgerEntry>(
   comparison: Comparison<Entry>,
 ): Promise<readonly ListedEvent[]> {
@@ -29,7 +29,7 @@ function isInOrder({ state, entries, booked, unlisted, differs }: BookLine): boo
   return state === 'done' && entries === (booked ? 1 : 0) && !unlisted && !differs;
 }
 
-/** Reports the findings about one id, and resolves to its event if that event must be recorded. */
+/** Resolves to the listed event if it must be recorded. */
 async function judgeLine<Entry extends LedgerEntry>(
   id: string,
   line: BookLine,
@@ -59,7 +59,7 @@ async function judgeLine<Entry extends LedgerEntry>(
   else if (record.state === 'parked' && !isEventType(record.type)) totals.parked += 1;
   else if (record.state !== 'done') await report('waiting', entries > 0 ? WAITING_WITH_ENTRY : WAITING);
   else if (entries === 0 && booked) {
-    // If the event was done only after the inbox or the ledger was read, its entry may be newer than what was read.
+    // If the event was done only after the inbox or the ledger was read, its entry may not have been read.
     const isSettled = line.state === 'done' && record.updatedAt < settings.copiedAt;
     if (isSettled && event != null) await report('missing', MISSING);
     else totals.unjudged += 1;
@@ -89,13 +89,13 @@ export async function judgeMovements<Entry extends LedgerEntry>({
 }
 
 const EXTRA =
-  'The ledger has an entry for this event, but neither the list nor the inbox has the event. Find out who wrote the entry.';
+  "The ledger has an entry for this event, but neither the service's list nor the inbox has the event. Find out who wrote the entry.";
 const UNBOOKED =
   'The ledger has an entry for this event, but events of its type should have none. Find out who wrote the entry.';
 const UNSEEN_WITH_ENTRY =
   'The service lists this event, and the ledger has an entry for it, but the inbox does not have the event. The event was not recorded, because running it might double its effect. Find out who wrote the entry.';
 const MISSING =
-  'This event is done, but the ledger has no entry for it. Check its handler, and write the entry.';
+  'This event is done, but the ledger has no entry for it. Check the handler, and write the entry.';
 const WAITING =
   "This event is in the inbox, but no attempt has succeeded. See its last error, and let your app's redrive or poller run the event.";
 const WAITING_WITH_ENTRY =
@@ -109,6 +109,6 @@ const UNLISTED =
 const TESTED =
   'This event in the inbox has the id of a test event from `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';
 const CONFLICTING =
-  'The event that the inbox has under this id differs from the listed event in its type, time or payload, and a handler may have run for the wrong event. Compare the two, and correct the effect. If the service sent only the listed event, change the webhook secret.';
+  'The event that the inbox has under this id differs from the listed event in its type, time or payload, so a handler may have run for the wrong event. Compare the two, and correct any wrong effect. If the service sent only the listed event, change the webhook secret.';
 const LISTED_TWICE =
-  'The service lists two different events with this id, and the first one is used. Ask the service which one is right.';
+  'The service lists two different events with this id, of which the first is used. Ask the service which one is right.';

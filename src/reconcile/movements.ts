@@ -1,6 +1,6 @@
 import type { UnknownEvent } from '../core/events.js';
 
-/** Collects the movements that a run's events are about, to find movements that have two events of the same type. */
+/** Finds movements that have several events of the same type. */
 export class Movements {
   readonly #keyOf: (event: UnknownEvent) => unknown;
   /** The event ids for each type and key, joined in a string, because a set for each key would take far more memory. */

@@ -17,14 +17,14 @@ import { toRuntime } from '../core/runtime.js';
 import type { Amounts } from './daily.js';
 import type { Finding } from './report.js';
 
-/** An entry in your app's ledger. It can have other fields, which are also passed to `compare`. */
+/** An entry in your app's ledger. Any additional fields are also passed to `compare`. */
 export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, if your ledger stores the time, as an RFC 3339 date-time with its UTC offset. This time is
-   * used only if neither the list nor the inbox has the event. In that case, the entry is skipped if this time is outside
-   * the span, and reported as `extra` if this time is in the span.
+   * When that event was created, as an RFC 3339 date-time with its UTC offset, if your ledger stores this time. It is used
+   * only if neither the service's list nor the inbox has the event. In that case, the entry is reported as `extra` if this
+   * time is in the span, and skipped otherwise.
    */
   readonly createdAt?: string | undefined;
 }
@@ -53,56 +53,46 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly inbox: ReconcileInbox;
   /**
    * The entries in your ledger, in any order. They are read once. Include every entry whose event was created in the span;
-   * other entries are skipped. Don't query the ledger before the first entry is requested, because the inbox must be read
-   * first.
+   * others are skipped. Don't query the ledger until the first entry is requested, because the inbox must be read first.
    */
   readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
   /**
    * When the ledger was copied, if `ledger` is a copy such as an exported file. The copy need not contain entries for
-   * events that were done after this time. By default, the span doesn't extend beyond this time.
+   * events that were done after this time. By default, the span ends no later than this time.
    * @default `ledger` is not a copy
    */
   readonly copiedAt?: Date | undefined;
   /** The start of the span. Events created before this time, or before the poller's start date, are skipped. */
   readonly since: Date;
-  /** The end of the span, exclusive. @default `lagMs` before now, because newer events may not be in the list yet */
+  /** The end of the span, exclusive. @default `lagMs` before now, because the service may not list newer events yet */
   readonly until?: Date | undefined;
   /**
    * Compares an entry with its event. Returns a description of each difference, or nothing if there is none. Compare
-   * amounts with `sameAmount`, never as numbers.
-   * @default nothing is compared
+   * amounts with `sameAmount`, never as numbers. @default nothing is compared
    */
   readonly compare?:
     | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
     | undefined;
   /**
    * Returns the key of the movement that an event is about, such as `event.payload.transfer_id`. Two events with the
-   * same type and key are reported as `duplicate-movement`.
-   * @default movements are not compared
+   * same type and key are reported as `duplicate-movement`. @default movements are not compared
    */
   readonly keyOf?: ((event: UnknownEvent) => unknown) | undefined;
-  /** The types of events for which the ledger must have an entry once they are done. @default all five types */
+  /** The event types that require a ledger entry for each event that is done. @default all five types */
   readonly ledgerTypes?: readonly EventType[] | undefined;
   /** Whether to count the events and entries for each day and type, and add up their amounts. @default false */
   readonly daily?: boolean | undefined;
   /** Functions that return the amounts that `daily` adds up. @default no sums */
   readonly amounts?: Amounts<Entry> | undefined;
   /**
-   * Whether to report only, without changing anything. Otherwise, `reconcile` records listed events that are in neither the
-   * inbox nor the ledger. It stores them in the inbox, where they are due immediately, so your app's redrive or poller runs
-   * each of them once.
+   * Whether to only report, without changing anything. Otherwise, `reconcile` also records each listed event that is in
+   * neither the inbox nor the ledger. A recorded event is due immediately, and your app's redrive or poller runs it once.
    * @default false
    */
   readonly dryRun?: boolean | undefined;
-  /**
-   * Ends the run early when aborted. The promise rejects with the signal's reason, and events that were already
-   * recorded stay in the inbox.
-   */
+  /** Ends the run early when aborted. The promise rejects with the signal's reason. Recorded events stay in the inbox. */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Called with each finding. A returned promise is awaited. If the function throws or rejects, the run ends.
-   * @default none
-   */
+  /** Called with each finding and awaited. If the function throws or rejects, the run ends. @default none */
   readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
   /** Called after each page of events, entries or ids. @default none */
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
@@ -153,7 +143,6 @@ function isIterable(value: unknown): boolean {
   return typeof (many ?? some) === 'function';
 }
 
-/** Wraps an inbox so that its errors become `ERR_INBOX_FAILED`. */
 export function orInboxFailed<Part extends object>(inbox: Part): Part {
   const methods = inbox as Readonly<Record<PropertyKey, (...args: readonly unknown[]) => unknown>>;
   const get =

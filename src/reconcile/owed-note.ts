@@ -1,4 +1,3 @@
-/** The note in the inbox that holds the last result of `findOwed`. `health` reads this note. */
 import type { Inbox } from '../core/ports.js';
 import type { OwedVerdict } from './owed-verdict.js';
 
@@ -12,7 +11,6 @@ export interface OwedNote {
 
 export const OWED_NOTE = 'owed';
 
-/** Reads the counts from the last run of `findOwed`. Resolves to `undefined` before the first run. */
 export async function readOwed(inbox: Pick<Inbox, 'readNote'>): Promise<OwedNote | undefined> {
   const note = await inbox.readNote(OWED_NOTE);
   return note === null ? undefined : (JSON.parse(note) as OwedNote);

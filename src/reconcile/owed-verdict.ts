@@ -1,4 +1,4 @@
-/** Judges one overdue movement. Has no side effects. Times are in epoch ms. */
+/** Numeric times are in epoch ms. */
 import { toIso } from '../catch-up/gap-text.js';
 import { countOf } from '../core/count.js';
 import type { EventType } from '../core/events.js';
@@ -7,7 +7,7 @@ import type { UnprovenSpan } from './proof.js';
 import { describeUnproven } from './report.js';
 
 /**
- * Where `findOwed` found the event that ends an overdue movement.
+ * Where `findOwed` found the event that ends an overdue movement. "The list" is the service's event list.
  *
  * - `arrived-not-booked`: the event is in the inbox, but your app has not acted on it.
  * - `listed-not-received`: the event is in the list, but not in the inbox.
@@ -16,12 +16,12 @@ import { describeUnproven } from './report.js';
  */
 export type OwedVerdict = 'arrived-not-booked' | 'listed-not-received' | 'owed' | 'not-proven';
 
-/** An overdue movement. It is plain data. */
+/** An overdue movement, as plain data. */
 export interface OwedMovement {
   readonly key: string;
   /** When the movement began, in ISO 8601. */
   readonly since: string;
-  /** How long ago the movement should have ended, in ms. */
+  /** How long the movement has been overdue, in ms. */
   readonly overdueMs: number;
   readonly verdict: OwedVerdict;
   /** The id of the event that ends the movement; `null` if neither the inbox nor the list has it. */
@@ -42,7 +42,6 @@ export type Ending = Pick<InboxRecord, 'id' | 'type' | 'updatedAt' | 'lastError'
   readonly state: InboxState | null;
 };
 
-/** What is known about a chunk of movements. */
 export interface OwedFacts {
   readonly settings: {
     readonly terminal: readonly EventType[];
@@ -50,7 +49,7 @@ export interface OwedFacts {
     readonly lagMs: number;
   };
   readonly at: number;
-  /** Events that were created after this time may not be in the list yet. */
+  /** Events that were created after this time may not be in the service's list yet. */
   readonly settledAt: number;
   readonly ended: ReadonlyMap<string, Ending>;
   /** Spans in which an event of a terminal type may be missing. */
@@ -59,7 +58,7 @@ export interface OwedFacts {
   readonly unreadableAt: number;
 }
 
-/** Returns `null` if the movement's event was done so recently that the app's row may be older than that. */
+/** Returns `null` if the event was done so recently that the app may have read the movement before that. */
 export function judgeMovement({ key, since }: Pending, facts: OwedFacts): OwedMovement | null {
   const { withinMs, lagMs } = facts.settings;
   const ending = facts.ended.get(key);
@@ -105,7 +104,7 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
   const notProven = (detail: string) => ({ verdict: 'not-proven', detail }) as const;
   if (deadline > settledAt) {
     return notProven(
-      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may not be in the list yet.`,
+      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may not be in the service's list yet.`,
     );
   }
   const part = unproven.find(({ until }) => until > begin);
@@ -121,6 +120,6 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
     );
   }
   const overdue = countOf(Math.max(1, Math.round((at - deadline) / 60_000)), 'minute');
-  const detail = `Overdue by ${overdue}. The list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes you that event. Ask the service about this movement.`;
+  const detail = `Overdue by ${overdue}. The service's list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes you that event. Ask the service about this movement.`;
   return { verdict: 'owed', detail } as const;
 }

@@ -1,4 +1,3 @@
-/** Finds the event that ends each movement for which the app is waiting, or proves that the service owes the event. */
 import { LIST_RULES, type PollerOptions } from '../catch-up/options.js';
 import { type GapReason, type PollState, readPollState } from '../catch-up/state.js';
 import { ConfigError } from '../core/errors.js';
@@ -30,7 +29,7 @@ import { placeInList } from './read-inbox.js';
 import { type ReadList, readList } from './read-list.js';
 import { recordPages } from './record-pages.js';
 
-/** A movement that your app has begun and is still waiting for. */
+/** A movement that your app has begun and that has not ended yet. */
 export interface PendingMovement {
   /** The key that {@link OwedOptions.keyOf} returns for the event that ends the movement. */
   readonly key: string | number | bigint;
@@ -48,61 +47,51 @@ export interface OwedOptions
   > {
   /** The inbox that your app's receivers use. */
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
-  /**
-   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest movements first, to keep
-   * the number of inbox reads low.
-   */
+  /** Returns pending movements, preferably oldest first to save inbox reads. They are read once, 100,000 at a time. */
   readonly pending: () => Rows | Promise<Rows>;
-  /**
-   * Returns the key of the movement that an event is about. Any value other than a string, number or bigint means that the
-   * event has no key.
-   */
+  /** Returns the key of the movement that an event is about. Only a string, number or bigint counts as a key. */
   readonly keyOf: (event: UnknownEvent) => unknown;
-  /** The types of events that end a movement. */
+  /** The event types that end a movement. */
   readonly terminal: readonly EventType[];
   /** How long a movement can take, in ms, before it is overdue. Only overdue movements are judged. */
   readonly withinMs: number;
-  /**
-   * Called with each judged movement. A returned promise is awaited. If the function throws or rejects, the run ends.
-   * @default none
-   */
+  /** Called with each judged movement and awaited. If the function throws or rejects, the run ends. @default none */
   readonly onMovement?: ((movement: OwedMovement) => void | Promise<void>) | undefined;
   /** Ends the run early when aborted. The promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The result of {@link findOwed}. It is plain data. */
+/** The result of {@link findOwed}, as plain data. */
 export interface OwedResult {
   /**
    * How many movements have each verdict. `pending` counts all movements. `early` counts the movements that began less than
-   * `withinMs` ago. `settling` counts the movements whose event was done less than `lagMs` ago. They have no verdict,
-   * because your app may have read them before that event was done.
+   * `withinMs` ago. `settling` counts the movements whose event was done less than `lagMs` ago. Settling movements have no
+   * verdict, because your app may have read them before that event was done.
    */
   readonly counts: OwedCounts;
-  /** For each verdict, the first 1,000 movements that have this verdict. */
+  /** The first 1,000 movements of each verdict. */
   readonly movements: readonly OwedMovement[];
 }
 
-/** How many movements are judged each time the inbox is read. */
 const CHUNK = 100_000;
 
 const MAX_MOVEMENTS = 1_000;
 
 /**
- * Looks for the event that ends each overdue movement, first in the inbox and then in the list. The verdict is `owed` only
- * if the list is proven complete for the terminal types, from the beginning of the movement until `lagMs` before now.
- * `findOwed` runs no handlers. It stores the counts in the inbox, and `health` reports them in its check `owed`.
+ * Looks for the event that ends each overdue movement, first in the inbox and then in the service's event list. The verdict
+ * is `owed` only if that list is proven complete for the terminal types, from when the movement began until `lagMs` before
+ * now. `findOwed` runs no handlers. It stores the counts in the inbox, and `health` reports them in its `owed` check.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is invalid.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read, any error that `pending`, `keyOf` or `onMovement` throws, and
- * the reason with which `signal` aborts.
+ * @throws the client's error when the service's list could not be read, any error that `pending`, `keyOf` or `onMovement`
+ * throws, and the signal's reason when `signal` aborts.
  *
  * @example
  * ```ts
  * const { counts, movements } = await findOwed({
  *   inbox, client,
- *   pending: async () => (await pool.query('SELECT id AS key, created_at AS since FROM payouts WHERE ended_at IS NULL')).rows,
+ *   pending: async () => (await pool.query('SELECT id AS key, begun_at AS since FROM payouts WHERE ended_at IS NULL')).rows,
  *   keyOf: (event) => event.payload['transfer_id'],
  *   terminal: ['transfer.settled', 'transfer.failed'],
  *   withinMs: 15 * 60_000,
@@ -198,15 +187,13 @@ const toKey = (key: unknown) =>
 
 interface Search {
   readonly settings: OwedSettings;
-  /** When the run began, in epoch ms. */
   readonly at: number;
-  /** The poller's state. It is read before the inbox, so that the inbox has every event that this state covers. */
+  /** Read before the inbox, so that the inbox has every event that this state covers. */
   readonly state: PollState;
   readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;
 }
 
-/** Reads what the list and the inbox know about these movements. */
 async function readChunk(movements: readonly Pending[], search: Search): Promise<OwedFacts> {
   const { settings, state, at, first } = search;
   const { inbox, keyOf, terminal, lagMs } = settings;
@@ -224,9 +211,8 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
     return key !== undefined && keys.has(key) ? key : undefined;
   };
   let removedUntil = Number.NEGATIVE_INFINITY;
-  /** When the inbox received the newest event whose text is pruned or unreadable. */
   let unreadableAt = Number.NEGATIVE_INFINITY;
-  /** A sign that the list does not show everything, for example because it belongs to another environment. */
+  /** A sign that the service's list does not show everything, for example because it belongs to another environment. */
   let doubt: GapReason | undefined = list.conflicts.size > 0 ? 'contradiction' : undefined;
   const compare = (record: InboxRecord) => {
     const place = placeInList(record, list);

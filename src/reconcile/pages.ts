@@ -1,18 +1,15 @@
-/** Splits reads and lookups into pages, which limits memory use and lets the rest of the process run in between. */
 import { nextTurn, type Runtime } from '../core/runtime.js';
 
-/** How many records or entries are read at a time. Small pages become garbage before they reach the old generation. */
+/** Small, so that pages become garbage before they reach the old generation. */
 export const PAGE_SIZE = 500;
 
 const LOOKUPS = 16;
 
-/** The settings with which a run yields to other work and ends early. */
 interface Turns {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
 }
 
-/** Groups items into pages, and yields to other work after each page. */
 export async function* inPages<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   turns: Turns,
@@ -43,10 +40,7 @@ export async function inParallel<Item>(
   );
 }
 
-/**
- * Yields to other work. Otherwise, requests, timers and Ctrl-C would wait until the run ends, because a database in this
- * process responds synchronously.
- */
+/** Otherwise, requests, timers and Ctrl-C would wait, because a database in this process responds synchronously. */
 export async function takeTurn({ runtime, signal }: Turns): Promise<void> {
   await nextTurn(runtime);
   signal.throwIfAborted();

@@ -1,30 +1,24 @@
-/** Finds the parts of a span in which every event is known. Spans are `(from, until]` of `created_at`, in epoch ms. */
-
 import type { GapReason, PollState, StoredGap } from '../catch-up/state.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { UnprovenReason } from './report.js';
 
+/** Times of `created_at`, in epoch ms: `from` is exclusive, `until` is inclusive. */
 export interface Span {
-  /** The start of the span, exclusive. */
   readonly from: number;
-  /** The end of the span, inclusive. */
   readonly until: number;
 }
 
-/** A span for which it is not proven that every event of these types is in the list or the inbox. */
+/** A span for which it is not proven that every event of these types is in the service's list or the inbox. */
 export interface UnprovenSpan extends Span {
   readonly types: readonly EventType[];
   readonly reason: UnprovenReason;
 }
 
-/**
- * A span for which one reading of the list has every event of a type. `reason` says why the span does not begin earlier.
- */
+/** A span in which the list that was read has every event of a type. `reason` says why it does not begin earlier. */
 type ProvenSpan = Span & { readonly reason: GapReason };
 
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 
-/** Evidence that events are in the list or the inbox. Times are in epoch ms. */
 export interface Proofs {
   readonly list: ListProof;
   readonly state: PollState;
@@ -38,10 +32,7 @@ export function isIn({ from, until }: Span, at: number): boolean {
   return at > from && at <= until;
 }
 
-/**
- * Returns the parts of the span for which neither the list nor the poller's state proves that every event is known. If
- * several types have the same unproven part, that part is returned once.
- */
+/** A part that is unproven for several types is returned once. */
 export function findUnproven(span: Span, proofs: Proofs): readonly UnprovenSpan[] {
   const groups = new Map<string, UnprovenSpan>();
   for (const type of EVENT_TYPES) {
@@ -61,7 +52,7 @@ function provenByList(proven: ProvenSpan, removedUntil: number): ProvenSpan {
   return proven.from < removedUntil ? { ...proven, from: removedUntil, reason: 'removed' } : proven;
 }
 
-/** Returns the spans that the poller has proven for a type: from its start date up to the watermark, except for gaps. */
+/** From the poller's start date up to the watermark, except for gaps. */
 function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proofs): readonly Span[] {
   // The first poll sets the watermark to the start date without proving anything.
   if (state.watermark === null || state.watermark === state.since) return [];

@@ -10,12 +10,11 @@ import { recordPages } from './record-pages.js';
 
 const MOVING = ['received', 'leased', 'failed'] as const;
 
-/** No event escapes this order, because attempts end in a state that is read later, and taken events become `received`. */
+/** No event is missed, because attempts end in a state that is read later, and taken events become `received`. */
 const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] as const;
 
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
-  /** Events created up to this time may have been removed from the list; `-Infinity` if nothing suggests that. */
   removedUntil = Number.NEGATIVE_INFINITY;
   firstAt = Number.POSITIVE_INFINITY;
 
@@ -38,7 +37,7 @@ export class InboxReader<Entry extends LedgerEntry> {
     }
   }
 
-  /** Adds a record to the books. Returns `false` if its event is outside the span. */
+  /** Returns `false` if the event is outside the span. */
   add(record: InboxRecord): boolean {
     const { list, books, totals, daily, movements, settings } = this.#comparison;
     const { id, type, state } = record;
@@ -71,10 +70,7 @@ export class InboxReader<Entry extends LedgerEntry> {
   }
 }
 
-/**
- * Returns how an event relates to the list. `lacking`: the list lacks the event, although the list must contain it.
- * `removed`: the list is complete, but it contains only newer events. `unknown`: neither of these is proven.
- */
+/** `lacking`: the list must contain the event, but doesn't. `removed`: the list is complete, but has only newer events. */
 export function placeInList(
   { id, type, event, receivedAt }: InboxRecord,
   list: ReadList,
@@ -91,7 +87,7 @@ export function placeInList(
   return isUnlisted || at > list.shownFrom ? 'lacking' : 'removed';
 }
 
-/** Returns, in epoch ms, when an event was created, or when it was received if its creation time is later than that. */
+/** Returns when the event was received if its creation time is implausibly later. */
 function createdAtOf(
   event: UnknownEvent,
   { receivedAt, list }: { readonly receivedAt: number; readonly list: ReadList },
@@ -100,7 +96,7 @@ function createdAtOf(
   return at > receivedAt + list.lagMs ? receivedAt : at;
 }
 
-/** Returns whether the inbox and the list have different events under this id. Pruned events are not compared. */
+/** Pruned events are not compared. */
 export function isOther({ id, event }: InboxRecord, list: ReadList): boolean {
   const listed = list.events.get(id)?.event;
   return listed !== undefined && event !== null && !saysTheSame(listed, event);

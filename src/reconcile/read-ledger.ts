@@ -62,7 +62,7 @@ async function compareEntry<Entry extends LedgerEntry>(
   }
 }
 
-/** Checks the fields, because database rows are rarely typed, and an unreadable time would count as outside the span. */
+/** Database rows are rarely typed, and an unreadable time would be treated as outside the span. */
 function checkEntry({ id, createdAt }: LedgerEntry): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError(

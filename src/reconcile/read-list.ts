@@ -3,10 +3,9 @@ import { ListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
 import { EVENT_TYPES } from '../core/events.js';
 import type { ListProof } from './proof.js';
 
-/** The events of the list, and the spans for which the list is proven complete. */
 export type ReadList = Awaited<ReturnType<typeof readList>>;
 
-/** Reads the list as a poll does, but records nothing. Goes back to `since`, if the proof reaches that far. */
+/** Records nothing, unlike a poll. Goes back to `since` if the proof reaches that far. */
 export async function readList({
   client,
   since,
@@ -29,18 +28,17 @@ export async function readList({
   const found = list.found(since);
   const oldestAt = found.reduce((time, { at }) => Math.min(time, at), Number.POSITIVE_INFINITY);
   return {
-    /** The events that were created at or after `since`, by id. */
     events: new Map(found.map((listed) => [listed.event.id, listed])),
     conflicts: list.conflicts(since),
     proof: Object.fromEntries(spans) as ListProof,
-    /** If the list is complete, it has every event created after this time; `-Infinity` if this time is before `since`. */
+    /** A complete list has every event created after this time, in epoch ms. */
     shownFrom: list.size > found.length ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     isEmpty: list.size === 0,
-    /** Pushed events that no poll has found in the list. */
+    /** Pushed events that no poll has found in the service's list. */
     unlisted: new Set(lost?.reason === 'unlisted' ? lost.events.map(({ id }) => id) : []),
-    /** Events that were created after this time, in epoch ms, may not be in the list yet. */
+    /** Events that were created after this time, in epoch ms, may not be listed yet. */
     settledAt,
-    /** How long after its `created_at` an event can appear in the list, and how wrong a clock can be, in ms. */
+    /** How long after its `created_at` an event can be listed, and how wrong a clock can be, in ms. */
     lagMs,
     problems: list.problems(since),
     requests: list.requests,

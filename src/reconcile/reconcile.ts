@@ -21,17 +21,17 @@ import { recordUnseen } from './record-unseen.js';
 import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 
 /**
- * Compares three books: the service's list, the inbox, and your app's ledger. It runs no handlers.
+ * Compares three books: the service's event list, the inbox, and your app's ledger. `reconcile` runs no handlers.
  *
- * Your app can receive events in the meantime. The inbox is read before the ledger, so every entry is found together with
- * its event, and suspicious ids are looked up again before they are reported. An id that could be either right or wrong is
+ * Your app can keep receiving events during the run. The inbox is read before the ledger, so every entry is found together
+ * with its event. Suspicious ids are looked up again before they are reported. An id that could be either right or wrong is
  * counted as `unjudged`. Records and entries are read page by page, so only their ids stay in memory.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid, when the span ends before
  * the poller's start date, or when the `id` or `createdAt` of an entry is malformed.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws the client's error when the list could not be read, any error that `ledger`, `compare` or `onFinding` throws, and
- * the reason with which `signal` aborts.
+ * @throws the client's error when the service's list could not be read, any error that `ledger`, `compare` or `onFinding`
+ * throws, and the signal's reason when `signal` aborts.
  *
  * @example
  * ```ts
@@ -116,13 +116,12 @@ function toSpan<Entry extends LedgerEntry>(
 }
 
 const ELSEWHERE =
-  "The list is empty, but the inbox or the ledger is not. Check that the client's URL and token belong to this environment.";
+  "The service's list is empty, but the inbox or the ledger is not. Check that the client's URL and token belong to this environment.";
 
 function isDoubtful({ problems }: ReadList): boolean {
   return problems.some(({ code }) => DOUBTFUL.has(code));
 }
 
-/** Returns notes on contradictions in the list, on the limits of the span, and on how far back the books go. */
 function noteComparison<Entry extends LedgerEntry>({
   since,
   shownFrom,
@@ -135,7 +134,7 @@ function noteComparison<Entry extends LedgerEntry>({
   readonly settings: ReconcileSettings<Entry>;
 }): readonly string[] {
   const notes: string[] = [];
-  if (isDoubtful(list)) notes.push('The list contradicts itself. See `problems` for details.');
+  if (isDoubtful(list)) notes.push("The service's list contradicts itself. See `problems` for details.");
   if (since > settings.since.getTime())
     notes.push("The span begins at the poller's start date, not at `since`.");
   if (settings.until === undefined && settings.copiedAt < list.settledAt) {

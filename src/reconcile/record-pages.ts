@@ -3,10 +3,10 @@ import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js
 
 /**
  * Reads the records that match a filter page by page, in the order in which their events were received. No record is
- * returned twice, but a record can be left out if its event changes state while the pages are being read.
+ * returned twice, but a record can be omitted if its event changes state while the pages are being read.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` isn't an inbox.
- * @throws the error that `inbox.list` throws, such as a `ConfigError` when a non-durable inbox has forgotten the last
+ * @throws the error that `inbox.list` throws, such as a `ConfigError` when a non-durable inbox no longer has the last
  * record of a page.
  */
 export async function* recordPages(

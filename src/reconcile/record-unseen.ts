@@ -4,12 +4,11 @@ import type { Comparison } from './comparison.js';
 import type { LedgerEntry } from './options.js';
 import { inPages } from './pages.js';
 
-/** Reports listed events that are in neither the inbox nor the ledger. Records these events unless this is a dry run. */
 export async function recordUnseen<Entry extends LedgerEntry>(
   unseen: readonly ListedEvent[],
   comparison: Comparison<Entry>,
 ): Promise<void> {
-  // Events of unknown types are parked, as the poller parks them.
+  // Like the poller, this parks events of unknown types.
   for (const dueInMs of [0, null]) {
     const events = unseen.filter(({ event }) => isEventType(event.type) === (dueInMs === 0));
     for await (const page of inPages(events, comparison.settings)) {

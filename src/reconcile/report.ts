@@ -1,4 +1,3 @@
-/** The result of a comparison. Plain data that you can pass to `JSON.stringify`. */
 import { describeReason } from '../catch-up/gap-text.js';
 import type { PollProblem } from '../catch-up/problems.js';
 import type { GapReason } from '../catch-up/state.js';
@@ -21,7 +20,7 @@ const KINDS = [
 ] as const;
 
 /**
- * The kind of a finding about one event or one ledger entry.
+ * The kind of a {@link Finding}. "The list" is the service's event list.
  *
  * - `unseen`: the service lists the event, but the inbox doesn't have it.
  * - `missing`: the event is done, but the ledger has no entry for it.
@@ -31,8 +30,8 @@ const KINDS = [
  * - `mismatched`: `compare` found a difference between the entry and the event.
  * - `waiting`: the event is in the inbox, but no attempt to handle it has succeeded yet.
  * - `dead`: the event is dead-lettered.
- * - `unlisted`: the inbox has the event, but the service doesn't list it, although the list is complete for the time of the
- *   event.
+ * - `unlisted`: the inbox has the event, but the service doesn't list it, although the list is complete for the time when
+ *   the event was created.
  * - `conflicting`: two different events have this id: either one in the inbox and one in the list, or two in the list. An
  *   event in the inbox differs from a listed event if its type, time or payload is different. Two listed events differ if
  *   any field except `delivered` is different.
@@ -66,13 +65,13 @@ export interface FindingCount {
 }
 
 /**
- * Why a span is not proven. Two reasons never apply to a poller's gap: `not-settled` means that the span is so recent that
- * more of its events may yet appear in the list, and `acknowledged` means that someone acknowledged a gap in this span,
- * which proves nothing.
+ * Why it is not proven that every event in a span is known. Two reasons never apply to a poller's gap. `not-settled` means
+ * that the span is so recent that more of its events may yet be listed. `acknowledged` means that someone acknowledged a
+ * gap in this span, but that proves nothing.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
-/** A span of time in which events may have been created that neither the list nor the inbox has. Times are in ISO 8601. */
+/** A span in which events may be missing from both the service's list and the inbox. Times are in ISO 8601. */
 export interface UnprovenPart {
   readonly types: readonly EventType[];
   /** The start of the span, exclusive. */
@@ -85,32 +84,29 @@ export interface UnprovenPart {
 /** The result of `reconcile`. */
 export interface ReconcileResult {
   /**
-   * Whether the books agree: there are no findings, every event could be judged, and the list is proven complete. This is
-   * also `true` if there was nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
+   * Whether the books agree: there are no findings, every event could be judged, and `complete` is `true`. The books also
+   * agree if there was nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
    */
   readonly agree: boolean;
   /**
-   * Whether it is proven that the list or the inbox has every event of the five types that was created in the span. The
-   * proof comes from the list's responses or from earlier polls.
+   * Whether it is proven that the service's list or the inbox has every event of the five types that was created in the
+   * span. The proof comes from the service's responses or from earlier polls.
    */
   readonly complete: boolean;
   /** The parts of the span for which it is not proven that every event is known. Empty if `complete` is `true`. */
   readonly unproven: readonly UnprovenPart[];
   /** A few sentences that tell an operator whether the books agree and, if they don't, why. */
   readonly diagnosis: string;
-  /**
-   * The start of the span, inclusive, in ISO 8601. This is either the option `since` or the poller's start date, whichever
-   * is later.
-   */
+  /** The start of the span, inclusive, in ISO 8601: `since` or the poller's start date, whichever is later. */
   readonly since: string;
   /** The end of the span, exclusive, in ISO 8601. */
   readonly until: string;
   readonly totals: {
-    /** Events in the span that the list returned. */
+    /** Events in the span that the service listed. */
     readonly listed: number;
     /** Events in the span that the inbox had when it was read. */
     readonly inbox: number;
-    /** Ledger entries for events in the span, and for events that neither the list nor the inbox has. */
+    /** Ledger entries for events in the span, and for events that neither the service's list nor the inbox has. */
     readonly entries: number;
     /** Ledger entries that were skipped because their events are outside the span. */
     readonly outside: number;
@@ -120,15 +116,15 @@ export interface ReconcileResult {
     readonly parked: number;
     /** Unseen events that this run recorded. Always 0 in a dry run. */
     readonly recorded: number;
-    /** Events that could not be judged, because they had been pruned or changed while the books were being read. */
+    /** Events that could not be judged, because they changed while the books were being read, or had been pruned. */
     readonly unjudged: number;
   };
   readonly findings: Readonly<Record<FindingKind, FindingCount>>;
   /** Totals for each day, type and currency; `null` if the option `daily` was not set. */
   readonly daily: readonly DailyTotal[] | null;
-  /** Problems with the list's responses. */
+  /** Problems with the service's responses. */
   readonly problems: readonly PollProblem[];
-  /** How many requests were made to the list. The client's own retries don't count. */
+  /** How many times the service's event list was requested. The client's own retries don't count. */
   readonly requests: number;
   readonly dryRun: boolean;
 }
@@ -204,7 +200,7 @@ export function describeResult({
         entries > 0 && compared === 0 ? ' Only ids were compared, not amounts or other values.' : '';
       return `No problems were found in ${span} (${countOf(inbox, 'event')}, ${countOf(entries, 'ledger entry', 'ledger entries')}).${onlyIds}`;
     }
-    return `Nothing was compared: the list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
+    return `Nothing was compared: the service's list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
   }
 }
 
@@ -214,13 +210,13 @@ export function describeUnproven(reason: UnprovenReason): string {
     case 'unconfirmed':
       return describeReason(reason);
     case 'not-reached':
-      return 'The list may not reach back that far, and no poll has proven that no events from that period are missing. Ask the service for its records from that period, and keep a poller running from now on.';
+      return "The service's list may not reach back that far, and no poll has proven that no events from that period are missing. Ask the service for its records from that period, and keep a poller running from now on.";
     case 'removed':
       return 'The service may have removed events from the list before a poll saw them. Ask the service for its records from that period, and poll more often.';
     case 'clock':
       return 'A clock was wrong at that time. Check the clocks, and ask the service for its records from that period.';
     case 'acknowledged':
-      return 'Someone acknowledged a gap in this span, which proves nothing. The list of gaps shows who acknowledged it, when and why.';
+      return 'Someone acknowledged a gap in this span, but that proves nothing. The list of gaps shows who acknowledged it, when and why.';
     case 'not-settled':
       return 'The span is so recent that more of its events may yet appear in the list. Choose an earlier end, or reconcile again later.';
     default:

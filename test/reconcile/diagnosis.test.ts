@@ -107,7 +107,7 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ],
   [
     'a gap that a person has acknowledged',
-    /T03:00:01\.000Z may be missing\. Someone acknowledged .* which proves nothing/,
+    /T03:00:01\.000Z may be missing\. Someone acknowledged .* but that proves nothing/,
     FIFTY,
     async () =>
       booksOf(FIFTY, await polledInbox({ types: ['transfer.settled'], hours: [3], acknowledged: true })),

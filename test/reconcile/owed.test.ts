@@ -32,7 +32,7 @@ describe('the verdict says where the event is', () => {
         ...{ key: 'a', since: SINCE.toISOString(), overdueMs: 345 * 60_000, verdict: 'owed' },
         ...{ eventId: null, state: null },
         detail:
-          'Overdue by 345 minutes. The list is proven complete up to 2026-03-01T11:55:00.000Z and contains no transfer.settled or transfer.failed event for this movement, so the service owes you that event. Ask the service about this movement.',
+          "Overdue by 345 minutes. The service's list is proven complete up to 2026-03-01T11:55:00.000Z and contains no transfer.settled or transfer.failed event for this movement, so the service owes you that event. Ask the service about this movement.",
       },
     ]);
   });
@@ -93,7 +93,7 @@ describe('the verdict says where the event is', () => {
     expect((await search({ pending })).movements).toMatchObject([
       {
         verdict: 'not-proven',
-        detail: expect.stringMatching(/Events created after .* may not be in the list yet/),
+        detail: expect.stringMatching(/Events created after .* may not be in the service's list yet/),
       },
     ]);
   });
