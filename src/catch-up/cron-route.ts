@@ -61,7 +61,8 @@ export function toCronRoute(
   let lastLine: string | undefined;
 
   async function GET(request: Request): Promise<Response> {
-    // Outside of `try`: `next build` renders this route, and the error from reading the headers tells Next not to prerender.
+    // Outside of `try`: `next build` renders this route, and the error from reading the headers tells Next not to prerender
+    // it.
     const { headers } = request;
     try {
       // The scheme is case-insensitive (RFC 9110, 11.1).

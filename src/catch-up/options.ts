@@ -1,4 +1,3 @@
-/** The options of the poller. */
 import { ConfigError } from '../core/errors.js';
 import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
@@ -12,12 +11,12 @@ import type { PollReport } from './report.js';
 
 /** Options of `createPoller`. */
 export interface PollerOptions {
-  /** The client that reads the service's list, such as the result of `createClient` from `stablehooks/client`. */
+  /** The client that reads the service's event list, such as the result of `createClient` from `stablehooks/client`. */
   readonly client: PollerClient;
   /**
    * The receiver that runs the events that the poller finds. The receiver's inbox also stores the watermark. All
-   * processes and jobs of your app must share this inbox, because a different inbox doesn't know which events were
-   * pushed and handled already. If you pass a function, the first poll calls it.
+   * processes and jobs of your app must share this inbox, because a different inbox wouldn't know which events have
+   * already been pushed and handled. If you pass a function, the first poll calls it.
    */
   readonly receiver: ReceiverSource;
   /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
@@ -28,15 +27,15 @@ export interface PollerOptions {
    */
   readonly maxLimit?: number | undefined;
   /**
-   * The number of events that the service is guaranteed to return if it has that many and `limit` allows that many. The
-   * poller treats a smaller response as complete. Set this option only if the service documents the number, because too
-   * high a value hides missing events.
+   * How many events the service is guaranteed to return in one response, provided that so many events match and `limit`
+   * allows it. The poller treats a smaller response as complete. Set this option only if the service documents the
+   * number, because too high a value hides missing events.
    * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger response
    */
   readonly listMax?: number | undefined;
   /**
-   * The longest time that an event can take to appear in the list after its `created_at`, in ms. The watermark stays
-   * this far behind the current time.
+   * The maximum time between an event's `created_at` and its appearance in the list, in ms. The watermark stays this
+   * far behind the current time.
    * @default 300_000
    */
   readonly lagMs?: number | undefined;
@@ -86,13 +85,11 @@ export interface PollerOptions {
 
 export type PollerSettings = ReturnType<typeof toPollerSettings>;
 
-/** The settings of one poll, with the receiver itself instead of a function that returns it. */
 export type OpenSettings = Omit<PollerSettings, 'receiver'> & {
   readonly receiver: Receiver;
   readonly parts: ReceiverParts;
 };
 
-/** The rules for the options that all functions that read the list have in common. */
 export const LIST_RULES = {
   client: required(
     rule('a client, such as the result of createClient() from stablehooks/client', (client) => {

@@ -36,12 +36,11 @@ const MESSAGES = {
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
-/** Creates a problem that the poller itself reports and that isn't about a single event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** Turns an error into a problem. This package's errors keep their code, and any other error gets the given code. */
+/** Errors of this package keep their own code. Any other error gets `code`. */
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },

@@ -1,4 +1,3 @@
-/** Tells what polls have proven since a point in time, so that tools can distinguish late events from missing events. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { toIso } from './gap-text.js';
 import type { PollState } from './state.js';

@@ -24,7 +24,7 @@ export interface PollReport {
    * has succeeded yet.
    */
   readonly watermark: string | null;
-  /** How many distinct valid events this poll read from the list. */
+  /** How many distinct valid events this poll read from the service's event list. */
   readonly fetched: number;
   /** How many of the `fetched` events were created before the start date. These events are neither recorded nor handled. */
   readonly skipped: number;
@@ -66,8 +66,8 @@ export interface PollReport {
   /** The gaps that this poll closed. Their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
   /**
-   * What this poll proved, or why it proved nothing and what to do about it. The text stays the same while the
-   * situation stays the same.
+   * What this poll proved, or why it proved nothing and what to do about it. Advice in the text stays the same as long
+   * as the situation does.
    */
   readonly diagnosis: string;
   /** Failures, and signs that something is wrong. The report contains up to 1,000 of them. */

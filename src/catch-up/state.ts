@@ -6,7 +6,7 @@ import { type Inbox, POLL_NOTE } from '../core/ports.js';
  * Why events may be missing in a span.
  *
  * - `unconfirmed`: the list is either complete or cut off at the service's maximum, and no larger response has shown
- *   which.
+ *   which is the case.
  * - `not-reached`: the list contains only its newest events, which don't reach back to the span that is already proven.
  * - `oldest-first`: the list contains only its oldest events.
  * - `no-order`: the list is incomplete, and its order is not confirmed.
@@ -65,7 +65,10 @@ export interface StoredGap {
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
-/** The oldest event in the list when the list was last known to be complete and no gap was open. Times are in epoch ms. */
+/**
+ * The oldest event in the service's event list at the last poll at which the list was complete and no gap was open.
+ * Times are in epoch ms.
+ */
 export interface OldestListed {
   /** When the event was created; `null` if the list was cut off at every poll. */
   readonly at: number | null;
@@ -130,7 +133,7 @@ export interface Unconfirmed {
 }
 
 /**
- * The last poll that had the lease. If that poll could not read the list or record events, `error` says why. Times are
+ * The last poll that held the lease. If that poll could not read the list or record events, `error` says why. Times are
  * in epoch ms.
  */
 export interface LastAttempt {
@@ -186,7 +189,7 @@ export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<Pol
 
 /**
  * Saves the state. If you pass a `holder`, the state is saved only if that holder was the last to acquire the poll
- * lease. Otherwise, the result is `false`.
+ * lease. If another holder has acquired the lease since, the result is `false`.
  */
 export const writePollState = (
   inbox: Pick<Inbox, 'writeNote'>,
