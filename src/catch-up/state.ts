@@ -66,7 +66,7 @@ export interface StoredGap {
 }
 
 /**
- * The oldest event in the service's event list at the last poll at which the list was complete and no gap was open.
+ * The oldest event in the service's event list as of the last poll that saw the complete list and left no gap open.
  * Times are in epoch ms.
  */
 export interface OldestListed {

@@ -91,7 +91,7 @@ export interface RedeemInput {
   readonly bank?: string | undefined;
   /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
-  /** How many milliseconds after its completion the bank returns the redemption. @default the bank never returns it */
+  /** How many milliseconds after the redemption completes the bank returns it. @default the bank never returns it */
   readonly returnsAfterMs?: number | undefined;
 }
 
@@ -102,7 +102,7 @@ export interface MovementOperations {
   /** Starts a transfer from the institution. Fires `transfer.settled` or `transfer.failed` when the transfer ends. */
   transfer(input?: TransferInput): Movement;
   /**
-   * Starts a transfer out of a wallet. A refused transfer changes nothing and fires no event.
+   * Starts a transfer out of a wallet. A rejected transfer changes nothing and fires no event.
    *
    * @throws {SandboxError} checked in this order: `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`,
    * `ERR_SANDBOX_OVER_DAILY`, `ERR_SANDBOX_OVER_BALANCE`.
@@ -114,7 +114,6 @@ export interface MovementOperations {
   returnRedemption(id: string): Movement;
 }
 
-/** When and how a pending movement will end, or when the bank will return a completed redemption. */
 interface ScheduledEnd {
   readonly movementId: string;
   readonly at: number;
@@ -127,7 +126,6 @@ interface Parts {
   readonly random: Random;
   readonly wallets: WalletStore;
   readonly feed: Feed;
-  /** Adds an event to the list and delivers it. */
   readonly fire: (type: string, payload: Readonly<Record<string, unknown>>) => void;
 }
 
@@ -173,7 +171,7 @@ export function createMovements(
     throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This movement does not exist. Start it first.');
   }
 
-  /** Only ended movements are dropped, because a pending movement blocks money and will fire an event. */
+  /** Drops only ended movements, because a pending movement ties up money and will fire an event. */
   function countEnded({ id }: Movement): void {
     ended.push(id);
     const oldest = ended.length > maxEvents ? ended.shift() : undefined;
@@ -285,7 +283,7 @@ export function createMovements(
 
   return {
     operations,
-    /** Lists the movements, newest first. */
+    /** Newest first. */
     list: (): Movement[] => [...byId.values()].reverse(),
 
     reset(): void {
@@ -298,7 +296,7 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-/** Creates the event for a movement that has ended. The payload has the same form as a payload from `exampleEvent`. */
+/** The payload has the same form as a payload from `exampleEvent`. */
 function toEvent(
   random: Random,
   movement: Omit<Movement, 'state' | 'createdAt'>,
@@ -324,10 +322,7 @@ function toEvent(
     : { type: 'transfer.settled', payload: { transfer_id: id, ...route, tx_hash, settled_at: updatedAt } };
 }
 
-/**
- * Creates a payload for an event without a movement from the seed and the key. For an unknown type, the payload is
- * empty.
- */
+/** Depends only on the seed and the key. For an unknown type, the payload is empty. */
 export function randomPayload(
   random: Random,
   { type, key, now }: { readonly type: string; readonly key: string; readonly now: number },

@@ -44,22 +44,25 @@ export interface SandboxOptions {
    * instead, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
-  /** The longest delay between two attempts, in milliseconds, unless the endpoint sends a `Retry-After`. @default 60_000 */
+  /**
+   * The maximum delay between two attempts, in milliseconds. A `Retry-After` from the endpoint can exceed it. @default
+   * 60_000
+   */
   readonly retryMaxMs?: number | undefined;
   /** The maximum number of simultaneous attempts per endpoint. @default 16 */
   readonly concurrency?: number | undefined;
-  /** The largest `limit` that the list accepts. @default 1_000_000 */
+  /** The maximum `limit` of a request for the list of events. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
-  /** The largest request body that is accepted, in bytes. A larger request body gets a 413. @default 1_048_576 */
+  /** The maximum size of a request body, in bytes. A request with a larger body gets a 413. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * How many events to keep, and how many ended movements and ended deliveries. The newest of each are kept. @default
-   * 250_000
+   * The maximum number of events to keep, and also of ended movements and of ended deliveries. The newest of each are
+   * kept. @default 250_000
    */
   readonly maxEvents?: number | undefined;
   /**
-   * How many attempts to keep. The newest attempts are kept, but up to half of the kept attempts can be older attempts
-   * to deliver events that no endpoint has accepted. @default 10_000
+   * The maximum number of attempts to keep. The newest attempts are kept, but up to half of the kept attempts can be
+   * older attempts to deliver events that no endpoint has accepted. @default 10_000
    */
   readonly maxAttemptsKept?: number | undefined;
 }
@@ -108,7 +111,6 @@ const shape = {
   maxAttemptsKept: z._default(integerFrom(1), 10_000),
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
 
-/** The checked options, with the defaults filled in. */
 export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {

@@ -19,7 +19,8 @@ export interface DeliveryQuery {
 }
 
 /**
- * The operations of a sandbox, available in this process and over HTTP. A refused operation throws a `SandboxError`.
+ * The operations of a sandbox, available in this process and over HTTP. If the sandbox rejects an operation, the
+ * operation throws a `SandboxError`.
  */
 export interface SandboxOperations extends MovementOperations {
   readonly clock: SandboxClock;
@@ -48,7 +49,7 @@ export interface SandboxOperations extends MovementOperations {
    * `ERR_SANDBOX_INPUT` if the URL cannot be used.
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
-  /** Explains whether the signature of an attempt is correct, and what the response shows about the endpoint. */
+  /** Tells whether the signature of an attempt is correct, and what the response shows about the endpoint. */
   explain(attempt: Attempt): Promise<Finding>;
   /** Lists the pending deliveries, newest first, and then the ended deliveries, most recently ended first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
@@ -79,7 +80,7 @@ export interface Sandbox extends SandboxOperations {
   readonly seed: number;
   /**
    * Responds to a request as the service does. This needs no port, and the request can be for any host. To serve the
-   * sandbox on a port, call `listen`, which refuses requests from web sites.
+   * sandbox on a port, call `listen`. The port rejects requests from web sites.
    */
   fetch(request: Request): Promise<Response>;
   /** Listens on a port. If `port` is 0, the system picks a free port. */

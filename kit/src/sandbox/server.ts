@@ -24,7 +24,7 @@ export interface ListenOptions {
   readonly allowedHosts?: readonly string[] | undefined;
   /**
    * A function that serves a web page for people. It responds to all requests for `/`, `/api/*` and `/assets/*`. These
-   * requests need no sandbox token and can be for any host, so the function must check the caller itself. @default
+   * requests need no sandbox token and can be for any host, so the function must authenticate callers itself. @default
    * none; these paths then get the same responses as other unknown paths
    */
   readonly page?: RequestHandler | undefined;
@@ -43,7 +43,6 @@ function isOfPage({ pathname }: URL): boolean {
   return pathname === '/' || pathname.startsWith('/api/') || pathname.startsWith('/assets/');
 }
 
-/** A host name without a scheme or port. */
 export const hostName = z
   .string('must be a string')
   .check(z.regex(/^[\w.-]+$/, 'must be a host name without a scheme or port, such as "sandbox"'));
