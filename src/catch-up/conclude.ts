@@ -53,7 +53,7 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
   readonly limit: number;
-  /** The oldest event in the list according to the last survey that saw the whole list; `null` if the list was empty. */
+  /** The oldest event according to the last survey that saw the whole list; `null` if the list was empty. */
   readonly oldest: OldestListed | null;
   readonly seen: SeenAnswers;
   /** The span that a larger response would confirm. */
@@ -69,8 +69,7 @@ export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyR
   const checked = judged.map((each) => ({ ...each, proof: limitProof(gathered, each) }));
   const [whole] = checked;
   const answer = whole?.answer ?? null;
-  // `null` if our own limit may have cut off the response. Otherwise, a larger response can show that no cap cut it off
-  // either.
+  // `null` if our own limit may have cut off the response, because then a larger response would not rule out a cap.
   const size = answer !== null && answer.size < answer.limit && declared === 0 ? answer.size : null;
   // If the newest events suffice, the survey sends no further queries, so it learns nothing about the rest of the list.
   const isUnclear = answer !== null && !(whole && reaches(whole, start)) && gathered.lacking.length === 0;
@@ -135,8 +134,7 @@ function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Ju
   const { answer, verdict, proof } = judged;
   if (answer === null || lacking.length === 0) return [];
   const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-  // A complete list may lack an event because of its age if the event is older than the oldest event of an earlier poll, or
-  // than all events that are listed now.
+  // The service may have removed events older than the oldest event of an earlier poll, or than all listed events.
   const left = Math.max(oldest, oldestTime([answer]));
   const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), left) : proof.from;
   return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
@@ -190,7 +188,7 @@ function isContradicted(gathered: Gathered, answer: ListAnswer): boolean {
   return lackedBy(gathered, answer).some(([{ at }, last]) => last > index || at > oldest);
 }
 
-/** Returns the matching events that only other responses contain and that are too old to be listed late. */
+/** Returns the events of this type that only other responses contain and that are too old to be listed late. */
 function lackedBy({ shown, times }: Gathered, { events, ...query }: ListAnswer) {
   // A shortcut for long lists: a response that contains every event lacks none.
   if (events.size === shown.size) return [];
@@ -204,8 +202,7 @@ function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]):
   const { oldest } = evidence.options.state;
   const seenAt = evidence.times.until;
   const parts = types.length > 0 ? types : [whole];
-  // As long as the oldest known event is listed, no newer event was removed, even if responses were cut off in the
-  // meantime.
+  // As long as the oldest known event is listed, no newer event has been removed, whatever was cut off in the meantime.
   if (parts.some((part) => part?.verdict !== 'complete')) {
     return oldest ?? (whole?.answer ? { at: null, seenAt } : null);
   }

@@ -139,8 +139,7 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
     if (evidence.filterFails && ofType.length < REACH_EVENTS) return 'filtered-late';
     const begin = Math.max(from, start);
     if (ofType.some((at) => at > begin && at <= times.settledAt)) return 'contradiction';
-    // Unreadable elements count too. So many new elements without any older ones can hardly all have been listed since the
-    // window was read.
+    // Unreadable elements count too. So many newer elements can hardly all have been listed since the window was read.
     const elements = [...ofType, ...answer.unreadable];
     if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) {
       return 'contradiction';
@@ -149,10 +148,7 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
   return null;
 }
 
-/**
- * `null` if the service filters by type first: a query for `n` events of a type that has `n` events then returns all of
- * them.
- */
+/** `null` if the service filters by type before it cuts off the list. */
 function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason | null> {
   const query = chooseFilterProbe(whole);
   if (query === null) return 'no-order';
@@ -161,7 +157,7 @@ function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason |
   return answer.size >= query.limit ? null : 'filtered-late';
 }
 
-/** Whether an uncut response for one type lacks events that the list of all types contains, apart from its oldest events. */
+/** Whether a response smaller than its limit lacks events of its type. One or two old events may be missing. */
 function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer, settledAt: number): boolean {
   if (size >= limit) return false;
   const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));

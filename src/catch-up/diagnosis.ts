@@ -39,10 +39,10 @@ function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Dia
   return describeUnconfirmed(size);
 }
 
-/** Advice relies on only this share of the current window, because the rate of events varies. */
+/** The share of the current window that advice relies on, because the rate of events varies. */
 const PLANNED_SHARE = 0.7;
 
-/** If the last poll was longer ago than this, in intervals, either the poller was down or it does not run continuously. */
+/** If more intervals than this have passed since the last poll, the poller was down or does not run continuously. */
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {
@@ -92,7 +92,6 @@ function floorStep(value: number): number {
   return unit * ([5, 2].find((step) => step * unit <= value) ?? 1);
 }
 
-/** Rounds up to 1, 2, 5, 10, 20, 50, … */
 function ceilStep(value: number): number {
   const floor = floorStep(value);
   return floor >= value ? floor : floorStep(floor * 2.5);

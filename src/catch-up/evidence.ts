@@ -76,10 +76,7 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
     /** Events created up to this time need no further proof. */
     start,
     target: Math.min(start, target ?? start),
-    /**
-     * The app's `listMax`; 0 if there is none, or if a response refuted it. If the app sets `listMax`, larger responses
-     * don't count as evidence, because then the cap need not be constant.
-     */
+    /** The app's `listMax`; 0 if it is not set or a response refuted it. If it is set, the cap need not be constant. */
     declared: state.seen?.listMaxRefuted === true ? 0 : listMax,
     answers,
     /** The last response for each type that was queried; `null` if the request failed. */
@@ -97,10 +94,7 @@ export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, '
   return { all, type };
 }
 
-/**
- * Whether the service is known to return more events than this, so that neither the limit nor a cap cut off the
- * response.
- */
+/** Whether neither the limit nor a cap cut off the response, because the service is known to return more events. */
 export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, largest: number): boolean {
   if (declared > size && ROUND_CAPS.has(size)) return false;
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
@@ -149,10 +143,7 @@ export function keptFrom({ options, times }: Evidence, { type }: ListQuery): num
   return times.clocks.later - Math.max(keptMs, 2 * lagMs);
 }
 
-/**
- * Ignores events older than the previous oldest event, which were listed late, unless that event was dated in the
- * future.
- */
+/** Ignores events older than the previous oldest event, which were listed late, unless that one is from the future. */
 export function oldestListed({ options, answers }: Evidence): number {
   const { at = null, seenAt = 0 } = options.state.oldest ?? {};
   return oldestTime(answers, at === null ? null : Math.min(at, seenAt));

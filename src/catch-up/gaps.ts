@@ -64,7 +64,6 @@ function spanToProve(
     end: Math.max(start, since, settledAt),
     isClockWrong,
     confirmed,
-    /** The unconfirmed span, unless a response has confirmed it. */
     waiting: confirmed ? null : asked,
   };
 }
@@ -149,8 +148,7 @@ function settle(
       watermark: end,
       gaps,
       limit,
-      // Unchanged while a gap is open, because the poll that closes the gap must still notice whether events have been
-      // removed.
+      // Unchanged while a gap is open, so that the poll that closes the gap can still notice removed events.
       oldest: end > start && open.length === 0 ? oldest : (last.oldest ?? oldest),
       seen,
       unconfirmed: unconfirmed ?? (open.some((gap) => gap.reason === 'unconfirmed') ? waiting : null),
@@ -178,7 +176,6 @@ function carryOver(
       continue;
     }
     if (gap.event) {
-      // This gap closes only when the inbox has stored the event.
       (stored.includes(gap.event.id) ? closed : kept).push(gap);
       continue;
     }

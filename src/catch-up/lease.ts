@@ -9,10 +9,7 @@ export interface PollLease {
   readonly lost: AbortSignal;
   /** Resolves to `false` if another process has taken over the lease. Rejects if the inbox fails. */
   readonly renew: () => Promise<boolean>;
-  /**
-   * Also releases the lease. Resolves to `false` if another process has taken it over, and to `null` if the inbox
-   * fails.
-   */
+  /** Also releases the lease. Resolves to `false` if another process holds it now, and to `null` if the inbox fails. */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
   /** Stops renewing the lease. A lease that is not released expires. */
   readonly drop: () => void;

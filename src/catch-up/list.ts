@@ -28,10 +28,7 @@ export interface PollerClient {
   };
 }
 
-/**
- * A response from the service's event list, as the client returns it. If you write your own client, it can omit `json`
- * and `servedAt`.
- */
+/** A response from the service's event list. A client that you write yourself can omit `json` and `servedAt`. */
 export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
   Partial<Pick<EventList, 'json' | 'servedAt'>>;
 
@@ -49,7 +46,6 @@ const PIECE = 5_000;
 export class ListReader {
   readonly #client: PollerClient;
   readonly #signal: AbortSignal;
-  /** The first event with each id. */
   readonly #first = new Map<string, ListedEvent>();
   /** The ids that different events share, each with the creation time of the newest of these events. */
   readonly #conflicts = new Map<string, number>();

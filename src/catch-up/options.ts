@@ -21,10 +21,7 @@ export interface PollerOptions {
   readonly receiver: ReceiverSource;
   /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /**
-   * The highest `limit` that the poller sends in a query. If `listMax` is higher, `listMax` is used instead. @default
-   * 20_000
-   */
+  /** The maximum `limit` of a query. If `listMax` is higher, `listMax` is used instead. @default 20_000 */
   readonly maxLimit?: number | undefined;
   /**
    * How many events the service is guaranteed to return in one response, provided that so many events match and `limit`
@@ -34,21 +31,18 @@ export interface PollerOptions {
    */
   readonly listMax?: number | undefined;
   /**
-   * The maximum time between an event's `created_at` and its appearance in the list, in ms. The watermark stays this
-   * far behind the current time.
-   * @default 300_000
+   * The maximum time between an event's `created_at` and its appearance in the service's event list, in ms. The
+   * watermark stays this far behind the current time. @default 300_000
    */
   readonly lagMs?: number | undefined;
   /**
    * How far out of order neighbouring events in the list can be, in ms. Up to one event in ten can be further out of
-   * order.
-   * @default 1_000
+   * order. @default 1_000
    */
   readonly disorderMs?: number | undefined;
   /**
    * The time from the start of one poll to the start of the next, in ms. The poller varies this time at random by up to
-   * 10 %.
-   * @default 60_000
+   * 10 %. @default 60_000
    */
   readonly intervalMs?: number | undefined;
   /** How long, in ms, other processes wait before they take over polling if this process dies. @default 30_000 */
@@ -65,8 +59,7 @@ export interface PollerOptions {
   readonly since?: Date | undefined;
   /**
    * Whether to record and handle all listed events, however old they are. Nothing is proven about events from before
-   * the start date.
-   * @default false
+   * the start date. @default false
    */
   readonly backfill?: boolean | undefined;
   /** Receives log lines about gaps, failing polls and configuration mistakes. @default console */
@@ -75,8 +68,7 @@ export interface PollerOptions {
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
   /**
    * Called once when a gap opens and once when the gap closes. The poller also logs both, and logs errors that this
-   * function throws.
-   * @default none
+   * function throws. @default none
    */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
   /** Replaces time, timers and randomness in tests. @default the platform's */

@@ -98,10 +98,7 @@ export const PROBED_SHARE = 0.6;
 /** The minimum number of events in a probe. A server that cuts off the list at random passes once in a million times. */
 export const MIN_PROBED_EVENTS = 20;
 
-/**
- * `null` if the probe contains the newest events. A server that picks any fifty events and then sorts them fails this
- * test.
- */
+/** `null` if the probe contains the newest events. A server that picks any fifty events and sorts them fails this test. */
 export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
   if (ignoresLimit(probe)) return 'no-order';

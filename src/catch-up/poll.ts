@@ -107,8 +107,8 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   const ourClock = { earlier: startedAt, later: startedAt };
   const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
   const settledAt = startedAt - settings.lagMs;
-  // The list may have lost events before any poll saw it, so a first poll that looks back compares the list with the inbox.
-  // If the inbox fails, the poll ends, because later polls do not make this comparison.
+  // The list may have lost events before any poll saw it, so a first poll that looks back compares it with the inbox. If
+  // the inbox fails, the poll ends, because later polls do not make this comparison.
   if (first && watermark < settledAt && state.oldest === null) {
     state = { ...state, oldest: await oldestReceived(settings, settledAt) };
   }
@@ -164,7 +164,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
       if (from > 0) await nextTurn(settings.runtime);
       await record(oldestFirst.slice(from, from + RECORD_BATCH));
     }
-    // If the inbox refuses every event, the events are not the cause.
+    // If the inbox refuses every event, the problem lies with the inbox.
     if (taken > 0 && refused.length === taken) throw refusal;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
@@ -172,7 +172,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   return { ...survey, events, refused, taken, problems };
 }
 
-/** If the inbox refuses more events than this, the events are not the cause. */
+/** If the inbox refuses more events than this, the problem lies with the inbox and not with the events. */
 const MAX_REFUSED = 100;
 
 function toCode(error: unknown): string {
@@ -183,8 +183,7 @@ function toCode(error: unknown): string {
 async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
   const { state, list, start } = found;
   const { answered, isAhead, until } = found.result;
-  // An event that is running for the first time is not stored yet. If this process dies, a later poll must find the event
-  // again.
+  // An event that is running for the first time is not stored yet, so a later poll must find it if this process dies.
   const running = found.events.filter((each) => each.result === 'running').map(({ at }) => at);
   const provableUntil = Math.min(found.result.settledAt, ...running.map((at) => at - 1));
   const isHeld = running.some((at) => at <= (state.watermark ?? start.since));

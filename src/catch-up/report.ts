@@ -38,8 +38,8 @@ export interface PollReport {
   /** How many of the `fetched` events are still waiting to be run, as far as this poll knows. */
   readonly waiting: number;
   /**
-   * How many of the `new` events the list marks as `delivered`. The service marks an event this way when any endpoint
-   * responds with a 2xx. Events from before the start date don't count.
+   * How many of the `new` events the service's event list marks as `delivered`. The service marks an event this way
+   * when any endpoint responds with a 2xx. Events from before the start date don't count.
    */
   readonly deliveredButUnseen: number;
   /** How many events were handled during this poll, including events that were already waiting in the inbox. */
@@ -55,7 +55,7 @@ export interface PollReport {
   readonly late: number;
   /** The ids of the events that each of these counts includes, up to 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
-  /** How many requests were made to the list, including failed requests. The client's own retries don't count. */
+  /** How many requests for the event list were made, including failed requests. The client's own retries don't count. */
   readonly requests: number;
   /** The verdict on the whole list, and on each type that was queried separately. */
   readonly verdicts: readonly ListVerdict[];
@@ -88,7 +88,6 @@ export interface PollReport {
 
 type Listed = 'new' | 'recovered' | 'deliveredButUnseen' | 'late' | 'failed';
 
-/** The report of a poll that did not read the list. */
 export const EMPTY_REPORT: PollReport = {
   proven: false,
   unconfirmed: false,
@@ -206,7 +205,7 @@ export function toReport({
 const openOf = (gaps: readonly StoredGap[]) =>
   gaps.map((gap) => toGap(gap)).filter(({ state }) => state === 'open');
 
-/** The outcomes after which this process need not run the event again. */
+/** After these outcomes, this process does not have to run the event again. */
 const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([
   'handled',
   'duplicate',

@@ -3,7 +3,7 @@ import type { Awaitable } from '../core/awaitable.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 
 /**
- * Why events may be missing in a span.
+ * Why events may be missing in a span. In these descriptions, the list is the service's event list.
  *
  * - `unconfirmed`: the list is either complete or cut off at the service's maximum, and no larger response has shown
  *   which is the case.
@@ -54,10 +54,7 @@ export interface StoredGap {
   /** The end of the span, inclusive, for each type of event that may be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
-  /**
-   * The event that the inbox refuses to store, if the gap is about a single event. The gap closes once the inbox has
-   * that event.
-   */
+  /** The event, if the inbox refuses to store a single event. The gap closes once the inbox has stored that event. */
   readonly event?: RefusedEvent | undefined;
   /** When the poll that opened the gap started. */
   readonly openedAt: number;
@@ -83,7 +80,7 @@ export interface KnownEvent {
   readonly at: number;
 }
 
-/** What the poller has learned from the list's responses in all polls so far. */
+/** What the poller has learned from the responses of the service's event list in all polls so far. */
 export interface SeenAnswers {
   /** The number of different events in the largest response to a query for all types. */
   readonly all: number;
@@ -95,14 +92,13 @@ export interface SeenAnswers {
   readonly known?: readonly KnownEvent[] | undefined;
   /**
    * When the oldest event that the list has ever contained was created, in epoch ms. If the first list was empty, this
-   * is the time up to which that list could be judged. Whether the service keeps older events is unknown.
-   * @default the start date
+   * is the time up to which that list could be judged. Whether the service keeps older events is unknown. @default the
+   * start date
    */
   readonly shownFrom?: number | undefined;
   /**
    * Known events that are missing from the list although the list contains older events. Until these events reappear,
-   * the list proves nothing about events created up to `until`, in epoch ms.
-   * @default none
+   * the list proves nothing about events created up to `until`, in epoch ms. @default none
    */
   readonly lost?:
     | {
@@ -125,21 +121,15 @@ export interface Unconfirmed {
   readonly from: number;
   /** The end of the span, inclusive. A gap covers the part that has not been proven yet. */
   readonly until: number;
-  /**
-   * A response with more events than this confirms the span. `null` if the poller's own limit may have cut off the
-   * list.
-   */
+  /** A response with more events confirms the span; `null` if the poller's own limit may have cut off the list. */
   readonly size: number | null;
 }
 
-/**
- * The last poll that held the lease. If that poll could not read the list or record events, `error` says why. Times are
- * in epoch ms.
- */
+/** The last poll that held the lease. Times are in epoch ms. */
 export interface LastAttempt {
   /** When the poll started. */
   readonly at: number;
-  /** The code of the error. @default none: the poll succeeded */
+  /** The error code, if the poll could not read the list or record events. @default none: the poll succeeded */
   readonly error?: string | undefined;
   /** The error message, without secrets. */
   readonly message?: string | undefined;
@@ -160,10 +150,7 @@ export interface PollState {
   readonly gaps: readonly StoredGap[];
   /** The `limit` that was sufficient at the last poll; 0 if that poll failed, or before the first poll. */
   readonly limit: number;
-  /**
-   * Lets the poller notice when the service removes events from its list; `null` until the list has contained an
-   * event.
-   */
+  /** Lets the poller notice when the service removes listed events; `null` until an event has been listed. */
   readonly oldest: OldestListed | null;
   /** What the poller has learned from the list's responses. @default nothing yet */
   readonly seen?: SeenAnswers | undefined;
@@ -178,10 +165,7 @@ export interface PollState {
 /** The poller's state before the first poll. */
 export const EMPTY_POLL_STATE: PollState = { since: null, watermark: null, gaps: [], limit: 0, oldest: null };
 
-/**
- * Reads the state that the poller last saved, or {@link EMPTY_POLL_STATE} before the first poll. Doesn't acquire the
- * poll lease.
- */
+/** Reads the last saved state, or {@link EMPTY_POLL_STATE} before the first poll. Doesn't acquire the poll lease. */
 export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<PollState> {
   const note = await inbox.readNote(POLL_NOTE);
   return note === null ? EMPTY_POLL_STATE : (JSON.parse(note) as PollState);

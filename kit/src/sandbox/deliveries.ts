@@ -32,10 +32,7 @@ export interface Delivery {
 /** The body of a request or response, with its exact bytes. */
 export interface MessageBody {
   readonly body: string;
-  /**
-   * The bytes in base64. Present only if the bytes are not valid UTF-8. In that case, `body` contains U+FFFD in place
-   * of the invalid bytes.
-   */
+  /** The bytes in base64, if they are not valid UTF-8. `body` then contains U+FFFD in place of the invalid bytes. */
   readonly bodyBase64?: string | undefined;
 }
 
@@ -105,10 +102,7 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** What to change when a delivery is sent again. */
 export interface Resending {
-  /**
-   * The URL to send to. The request is signed with the secret of the delivery's endpoint. @default the URL of that
-   * endpoint
-   */
+  /** The URL to send to. The request is signed with the endpoint's secret. @default the URL of the endpoint */
   readonly url?: string | undefined;
   /** The body to sign and send, as a string or as bytes. The bytes don't have to be valid UTF-8. @default the event */
   readonly body?: string | Uint8Array | undefined;
@@ -285,7 +279,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
         if (delivery.endpointId === endpointId) end(delivery, 'exhausted');
       }
     },
-    /** Pending deliveries first, then ended deliveries, newest first in both cases. */
+    /** Pending deliveries come before ended deliveries. Both are listed newest first. */
     list: (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
     /** Oldest first. */
     attempts: keptAttempts,

@@ -39,15 +39,9 @@ export interface SandboxEndpoints {
   /** Adds an endpoint. The endpoint receives all later events. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   add(input: EndpointInput): Endpoint;
   list(): readonly Endpoint[];
-  /**
-   * Removes an endpoint. The endpoint's pending deliveries become `exhausted`. @throws {SandboxError}
-   * `ERR_SANDBOX_NOT_FOUND`
-   */
+  /** Removes an endpoint. Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   remove(id: string): void;
-  /**
-   * Replaces the secret. All later attempts are signed with the new secret. @throws {SandboxError}
-   * `ERR_SANDBOX_NOT_FOUND`
-   */
+  /** Replaces the secret with which later attempts are signed. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   rotateSecret(id: string, secret: string): Endpoint;
 }
 

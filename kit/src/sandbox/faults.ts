@@ -12,12 +12,9 @@ export interface Faults {
   readonly drop: Chance;
   /** An attempt arrives twice at the same time. @default 0 */
   readonly duplicate: Chance;
-  /**
-   * The first attempt to deliver an event waits for part of `reorderMs`, so that later events can arrive earlier.
-   * @default 0
-   */
+  /** The first attempt for an event waits for part of `reorderMs`, so later events can arrive earlier. @default 0 */
   readonly reorder: Chance;
-  /** The longest time that a reordered attempt waits, in milliseconds. @default 1000 */
+  /** The maximum time that a reordered attempt waits, in milliseconds. @default 1000 */
   readonly reorderMs: number;
   /** The first attempt to deliver an event waits for `delayMs`. @default 0 */
   readonly delay: Chance;
@@ -47,8 +44,7 @@ export interface Faults {
   readonly apiReset: Chance;
   /**
    * How far the `Date` header of responses under `/v1` is ahead of the sandbox's clock, in milliseconds. If negative,
-   * the header is behind.
-   * @default 0
+   * the header is behind. @default 0
    */
   readonly dateSkewMs: number;
   /**
@@ -56,7 +52,7 @@ export interface Faults {
    * After that time, requests get a 401. @default null, which means that the token never expires
    */
   readonly tokenExpiryMs: number | null;
-  /** The order of the list. A `limit` cuts off the end of the list. @default 'newest' */
+  /** The order of the service's event list. A `limit` cuts off the end of the list. @default 'newest' */
   readonly listOrder: ListOrder;
   /**
    * The maximum number of events that the list returns, even if `limit` is higher. The response does not reveal this
@@ -90,7 +86,6 @@ const chance = z.union(
   CHANCE,
 );
 
-/** The schema of each fault, and the value that turns the fault off. */
 const FAULTS = {
   drop: [chance, 0],
   duplicate: [chance, 0],

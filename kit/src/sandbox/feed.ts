@@ -1,7 +1,4 @@
-/**
- * An entry in the feed, written when something happens in the sandbox. `kind` says what happened, for example
- * `event.fired` or `wallet.created`.
- */
+/** An entry in the feed. `kind` says what happened in the sandbox, for example `event.fired` or `wallet.created`. */
 export interface FeedEntry {
   readonly kind: string;
   /** When this happened, by the sandbox's clock, in ISO 8601. */

@@ -73,8 +73,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
-    // The delivery begins before the listeners are called: if one of them resets the sandbox, the delivery must end as
-    // well.
+    // Before the listeners are called: if one of them resets the sandbox, the delivery must end as well.
     deliveries.begin(event);
     feed.publish('event.fired', { ...event });
     return event;

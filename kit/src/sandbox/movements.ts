@@ -24,9 +24,7 @@ export type RedeemFailure = (typeof REDEEM_FAILURES)[number];
 
 export type MovementKind = 'accept' | 'transfer' | 'redeem';
 
-/**
- * A movement is `pending` until it ends. If the bank returns a `completed` redemption, the redemption becomes `failed`.
- */
+/** A movement is `pending` until it ends. If the bank returns a `completed` redemption, the redemption becomes `failed`. */
 export type MovementState = 'pending' | 'confirmed' | 'settled' | 'completed' | 'failed';
 
 /** A movement of money. Every event about a movement contains the id of the movement in its payload. */
@@ -51,10 +49,7 @@ export interface Movement {
 export interface AcceptInput {
   /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
-  /**
-   * The chain of the deposit. Omit `chain` when you pass `walletId`, because the wallet has its own chain. @default
-   * 'base'
-   */
+  /** The chain of the deposit. Omit `chain` when you pass `walletId`: a wallet has its own chain. @default 'base' */
   readonly chain?: Chain | undefined;
   /** The wallet to credit. @default none; the institution's own account is credited */
   readonly walletId?: string | undefined;
@@ -164,7 +159,6 @@ export function createMovements(
   let ended = new Fifo<string>();
   let count = 0;
 
-  /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   function get(id: string): Movement {
     const movement = byId.get(id);
     if (movement !== undefined) return movement;

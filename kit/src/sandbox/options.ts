@@ -21,18 +21,13 @@ export interface SandboxOptions {
   readonly clock?: ClockMode | undefined;
   /** The start time of a manual clock, in ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
-  /**
-   * Replaces the time and the timers of a real clock in simulations, like the `runtime` option of `createReceiver`.
-   * @default the time and timers of the platform
-   */
+  /** Replaces the time and timers of a real clock, like `runtime` of `createReceiver`. @default those of the platform */
   readonly runtime?: Pick<RuntimeOptions, 'now' | 'setTimeout' | 'clearTimeout'> | undefined;
   /** How long the clock waits for a response before it moves on, in milliseconds of real time. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
   /** The initial balance of each new wallet in USDC, as a decimal string. @default '10000.00' */
   readonly initialBalance?: string | undefined;
-  /**
-   * How long a movement stays pending, in milliseconds. With 0, a movement ends in the call that starts it. @default 0
-   */
+  /** How long a movement stays pending, in milliseconds. With 0, it ends in the call that starts it. @default 0 */
   readonly movementMs?: number | undefined;
   /** How long to wait for an endpoint to respond, in milliseconds. @default 10_000 */
   readonly timeoutMs?: number | undefined;
@@ -44,10 +39,7 @@ export interface SandboxOptions {
    * instead, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
-  /**
-   * The maximum delay between two attempts, in milliseconds. A `Retry-After` from the endpoint can exceed it. @default
-   * 60_000
-   */
+  /** The maximum delay between attempts, in milliseconds. A longer `Retry-After` has priority. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
   /** The maximum number of simultaneous attempts per endpoint. @default 16 */
   readonly concurrency?: number | undefined;

@@ -18,10 +18,7 @@ export interface DeliveryQuery {
   readonly limit?: number | undefined;
 }
 
-/**
- * The operations of a sandbox, available in this process and over HTTP. If the sandbox rejects an operation, the
- * operation throws a `SandboxError`.
- */
+/** The operations of a sandbox, in this process and over HTTP. A rejected operation throws a `SandboxError`. */
 export interface SandboxOperations extends MovementOperations {
   readonly clock: SandboxClock;
   readonly faults: SandboxFaults;

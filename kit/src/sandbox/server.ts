@@ -24,16 +24,13 @@ export interface ListenOptions {
   readonly allowedHosts?: readonly string[] | undefined;
   /**
    * A function that serves a web page for people. It responds to all requests for `/`, `/api/*` and `/assets/*`. These
-   * requests need no sandbox token and can be for any host, so the function must authenticate callers itself. @default
+   * requests need no sandbox token and can be for any host, so the function itself must authenticate callers. @default
    * none; these paths then get the same responses as other unknown paths
    */
   readonly page?: RequestHandler | undefined;
 }
 
-/**
- * Responds to a request. If the request arrives over a socket, the function also receives Node's own request and
- * response.
- */
+/** Responds to a request. If the request arrives over a socket, `bindings` contains Node's own request and response. */
 export type RequestHandler = (
   request: Request,
   bindings?: HttpBindings | undefined,

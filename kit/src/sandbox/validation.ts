@@ -21,10 +21,7 @@ const STATUSES = {
 
 export type SandboxErrorCode = keyof typeof STATUSES;
 
-/**
- * A field that is missing or invalid, such as `limits.perTx`, and what is wrong with it. Never contains the value of
- * the field.
- */
+/** A missing or invalid field, such as `limits.perTx`, and what is wrong with it. Never contains the field's value. */
 export interface FieldError {
   readonly field: string;
   readonly detail: string;

@@ -19,10 +19,7 @@ export interface WalletInput {
   readonly chain: WalletChain;
   /** The limits in USDC. `daily` limits what the wallet can send on one day in UTC, by the sandbox's clock. */
   readonly limits: Limits;
-  /**
-   * The only targets that the wallet can send to. A target must match an entry exactly. @default [], which allows no
-   * target
-   */
+  /** The only targets that the wallet can send to, compared exactly. @default [], which allows no target */
   readonly allowlist?: readonly string[] | undefined;
 }
 
