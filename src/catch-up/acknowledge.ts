@@ -32,8 +32,8 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
  * Accepts a gap without proof, for example after you have run `reconcile` for its time span. The inbox records who
- * accepted the gap, when and why, and later poll reports no longer list the gap. If a poll has extended the gap since
- * you read it, the new part stays open.
+ * accepted the gap, when and why, and the reports of later polls no longer list the gap. If a poll has extended the gap
+ * since you read it, the new part stays open.
  *
  * @param gap - a gap from a report or from {@link listGaps}. `from`, `openedAt` and the id of `event` identify the gap.
  * The gap is accepted up to `until`.

@@ -14,7 +14,7 @@ interface Diagnosis {
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance, settings } = diagnosis;
   if (!survey.answered) {
-    return 'The list could not be read, or its events could not be stored. Nothing is proven, and the watermark has not moved.';
+    return "The service's event list could not be read, or its events could not be stored. Nothing is proven, and the watermark has not moved.";
   }
   if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
   if (!advance.proven) return explainGap(diagnosis);

@@ -59,14 +59,15 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   'no-order':
     'the list is incomplete, and its order is not confirmed. Ask the service to list the newest events first',
   'filtered-late': 'the service cuts off the list before it filters by type. Ask the service to filter first',
-  contradiction: 'two responses from the list contradict each other. If this continues, ask the service',
+  contradiction:
+    "two responses from the service's event list contradict each other. If this continues, report it to the service",
   removed:
     'the service may have removed events from the list before a poll saw them. Run reconcile for this span',
   unlisted:
     "events that were pushed to you are not in the list. Check that the client's baseUrl and token belong to the environment that sends your webhooks",
-  late: 'some events were listed later than lagMs allows, and the poll did not read that far back. Later polls will. If this happens again, raise lagMs',
+  late: 'some events were listed later than lagMs allows, and the poll did not read that far back. Later polls will do so. If this happens again, raise lagMs',
   malformed: 'an element of the list is not a valid event. Report it to the service',
-  'no-answer': 'the list could not be read, or its events could not be stored',
+  'no-answer': "the service's event list could not be read, or its events could not be stored",
   'not-stored':
     "the inbox refuses the event. Fix the cause that the error code names, such as max_allowed_packet or the database's encoding, and the next poll stores the event",
   clock:

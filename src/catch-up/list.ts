@@ -137,7 +137,7 @@ export class ListReader {
     }
     if (most[0] !== undefined) problems.push(malformedProblem(most[0], most.length));
     const message =
-      'The list contains two different events with this id. The first one is used. Report this to the service.';
+      "The service's event list contains two different events with this id. The poller uses the one that it read first. Report this to the service.";
     for (const id of this.conflicts(from)) problems.push({ code: 'ERR_EVENT_CONFLICT', message, id });
     return problems;
   }

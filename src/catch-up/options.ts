@@ -24,9 +24,9 @@ export interface PollerOptions {
   /** The maximum `limit` of a query. If `listMax` is higher, `listMax` is used instead. @default 20_000 */
   readonly maxLimit?: number | undefined;
   /**
-   * How many events the service is guaranteed to return in one response, provided that so many events match and `limit`
-   * allows it. The poller treats a smaller response as complete. Set this option only if the service documents the
-   * number, because too high a value hides missing events.
+   * How many events the service is guaranteed to return in one response if that many events match and `limit` allows
+   * it. The poller treats a smaller response as complete. Set this option only if the service documents the number,
+   * because too high a value hides missing events.
    * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger response
    */
   readonly listMax?: number | undefined;

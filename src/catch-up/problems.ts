@@ -25,14 +25,14 @@ const MESSAGES = {
   ERR_LIST_MAX:
     'The list returned fewer events than `listMax` although it contains more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
-    'Some events were listed more than lagMs after they were created, when the watermark had already passed them. They are recorded, and `ids.late` in the report contains their ids. Raise lagMs.',
+    'Some events were listed more than lagMs after they were created, when the watermark had already passed them. Those events are recorded, and `ids.late` in the report contains their ids. Raise lagMs.',
 } as const;
 
 /**
  * The codes that the poller itself reports. Two of them are about listed events:
  *
  * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers the element.
- * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The poller uses the first event.
+ * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The poller uses the event that it read first.
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 

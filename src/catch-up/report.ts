@@ -19,9 +19,9 @@ export interface PollReport {
    */
   readonly unconfirmed: boolean;
   /**
-   * The inbox has every event of the five types that was created between the start date (`since`) and this time, except
-   * in the gaps. In ISO 8601; `null` if another process is polling, if the inbox failed, or if no request to the list
-   * has succeeded yet.
+   * No event of the five types that was created between the start date (`since`) and this time is missing from the
+   * inbox, except in the gaps. In ISO 8601; `null` if another process is polling, if the inbox failed, or if no request
+   * for the list has succeeded yet.
    */
   readonly watermark: string | null;
   /** How many distinct valid events this poll read from the service's event list. */
@@ -53,7 +53,7 @@ export interface PollReport {
    * than `lagMs` allows.
    */
   readonly late: number;
-  /** The ids of the events that each of these counts includes, up to 1,000 per count. */
+  /** The ids of the events in each of these counts, up to 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
   /** How many requests for the event list were made, including failed requests. The client's own retries don't count. */
   readonly requests: number;
@@ -108,7 +108,7 @@ export const EMPTY_REPORT: PollReport = {
   gaps: [],
   gapsOpened: [],
   gapsClosed: [],
-  diagnosis: 'This poll did not read the list.',
+  diagnosis: "This poll did not read the service's event list.",
   problems: [],
   doubtful: false,
   redriven: null,

@@ -54,7 +54,7 @@ export interface StoredGap {
   /** The end of the span, inclusive, for each type of event that may be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
-  /** The event, if the inbox refuses to store a single event. The gap closes once the inbox has stored that event. */
+  /** Set if the gap is about a single event that the inbox refuses to store. Once the event is stored, the gap closes. */
   readonly event?: RefusedEvent | undefined;
   /** When the poll that opened the gap started. */
   readonly openedAt: number;
@@ -88,12 +88,12 @@ export interface SeenAnswers {
   readonly type: number;
   /** Whether a response contradicted the poller's `listMax`. If so, the poller ignores `listMax`. */
   readonly listMaxRefuted: boolean;
-  /** Events that the last list contained and that the next list must contain as well. @default none */
+  /** Events that were listed at the last poll and that must be listed at the next poll as well. @default none */
   readonly known?: readonly KnownEvent[] | undefined;
   /**
-   * When the oldest event that the list has ever contained was created, in epoch ms. If the first list was empty, this
-   * is the time up to which that list could be judged. Whether the service keeps older events is unknown. @default the
-   * start date
+   * The creation time of the oldest event that was ever listed, in epoch ms. If the first poll found an empty list,
+   * this is the time up to which that poll could judge the list. Whether the service keeps older events is unknown.
+   * @default the start date
    */
   readonly shownFrom?: number | undefined;
   /**
@@ -142,8 +142,8 @@ export interface PollState {
   /** The start date; `null` before the first poll. Events created before this date are neither recorded nor handled. */
   readonly since: number | null;
   /**
-   * The inbox has every event of the known types that was created between the start date and this time, except in the
-   * gaps. `null` until the list has responded for the first time.
+   * No event of the known types that was created between the start date and this time is missing from the inbox, except
+   * in the gaps. `null` until the list has responded for the first time.
    */
   readonly watermark: number | null;
   /** The gaps, in the order in which they were opened. */

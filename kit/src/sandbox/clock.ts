@@ -14,10 +14,10 @@ export interface SandboxClock {
   /**
    * Advances the time by `ms` and runs everything that becomes due, in order.
    *
-   * Before each step, the clock waits for the attempts in progress, so that a run with endpoints in this process is the
-   * same every time. The clock waits at most `settleTimeoutMs` of real time for a response. Then the time moves on, and
-   * the attempt times out. A real clock waits at most `settleTimeoutMs` in total before each step, because new attempts
-   * can start at any time.
+   * Before each step, the clock waits for the attempts in progress, so that runs with endpoints in this process are
+   * repeatable. The clock waits at most `settleTimeoutMs` of real time for a response. Then the time moves on, and the
+   * attempt times out. A real clock waits at most `settleTimeoutMs` in total before each step, because new attempts can
+   * start at any time.
    *
    * Rejects with the `SandboxError` `ERR_SANDBOX_INPUT` if `ms` is not an integer, is negative, or is more than a
    * hundred years.

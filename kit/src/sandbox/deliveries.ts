@@ -108,7 +108,7 @@ export interface Resending {
   readonly body?: string | Uint8Array | undefined;
 }
 
-const NO_DELIVERY = 'This delivery no longer exists. List the deliveries.';
+const NO_DELIVERY = 'This delivery no longer exists. List the deliveries to see which ones do.';
 
 /** Whoever resends an event wants to see how the endpoint itself responds. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };

@@ -3,7 +3,7 @@ import { LIST_ORDERS, type ListOrder } from './events.js';
 import type { Random } from './random.js';
 import { check, closedObject, milliseconds, oneOf, signedMilliseconds } from './validation.js';
 
-/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` to make it occur each of the next `n` times. */
+/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` for exactly the next `n` occasions. */
 export type Chance = number | { readonly next: number };
 
 /** The faults of a sandbox. Each probability applies separately to every attempt, request or listed event. */
@@ -30,7 +30,7 @@ export interface Faults {
   readonly reset: Chance;
   /** A request under `/v1` gets a 429 and changes nothing. @default 0 */
   readonly apiTooManyRequests: Chance;
-  /** The `Retry-After` of a 429, in milliseconds. The header contains this time rounded up to seconds. @default 1000 */
+  /** The `Retry-After` of a 429, in milliseconds. The header rounds the time up to whole seconds. @default 1000 */
   readonly apiRetryAfterMs: number;
   /** A request under `/v1` gets a 500 and changes nothing. @default 0 */
   readonly apiServerError: Chance;

@@ -86,7 +86,7 @@ export interface RedeemInput {
   readonly bank?: string | undefined;
   /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
-  /** How many milliseconds after the redemption completes the bank returns it. @default the bank never returns it */
+  /** How long after completion the bank returns the redemption, in milliseconds. @default the bank never returns it */
   readonly returnsAfterMs?: number | undefined;
 }
 

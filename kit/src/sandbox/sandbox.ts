@@ -39,8 +39,8 @@ export interface SandboxOperations extends MovementOperations {
   /**
    * Immediately sends the event of a delivery to the same endpoint again, in a single attempt without faults. If you
    * pass `body`, the sandbox signs and sends that body instead of the event. If you pass `url`, the sandbox sends the
-   * request to that URL instead of the endpoint. If the bytes or the URL are different, the attempt does not count as a
-   * delivery of the event.
+   * request to that URL instead of the endpoint. If the bytes or the URL differ from the original, the attempt does not
+   * count as a delivery of the event.
    *
    * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` if the delivery, its event or its endpoint has been dropped;
    * `ERR_SANDBOX_INPUT` if the URL cannot be used.
@@ -60,7 +60,10 @@ export interface SandboxOperations extends MovementOperations {
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Makes the token valid for another `tokenExpiryMs` milliseconds. Has no effect on the token if that fault is not set. */
+  /**
+   * Makes the token valid for another `tokenExpiryMs` milliseconds. Has no effect on the token unless that fault is
+   * set.
+   */
   renewToken(): void;
 
   /** Resolves when no movement or delivery is pending. Advances a manual clock as far as necessary. */

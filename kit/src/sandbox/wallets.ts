@@ -17,7 +17,7 @@ export interface WalletInput {
   readonly agentId: string;
   readonly label?: string | undefined;
   readonly chain: WalletChain;
-  /** The limits in USDC. `daily` limits what the wallet can send on one day in UTC, by the sandbox's clock. */
+  /** The limits in USDC. `daily` limits what the wallet can send in one UTC day, by the sandbox's clock. */
   readonly limits: Limits;
   /** The only targets that the wallet can send to, compared exactly. @default [], which allows no target */
   readonly allowlist?: readonly string[] | undefined;
@@ -33,7 +33,7 @@ export interface LimitsInput {
 export interface Account extends Wallet {
   readonly chain: WalletChain;
   readonly label: string | null;
-  /** The day in UTC to which `spentToday` applies. */
+  /** The UTC day to which `spentToday` applies. */
   readonly day: string;
   readonly spentToday: string;
 }
