@@ -100,7 +100,7 @@ export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, 
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
 }
 
-/** Caps that services often use. A response of exactly such a size may have been cut off, even if `listMax` is higher. */
+/** Caps that services often use. A response of exactly this size may have been cut off, even if `listMax` is higher. */
 const ROUND_CAPS: ReadonlySet<number> = new Set([50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000]);
 
 export function complete(evidence: Evidence, answer: ListAnswer): Judged {

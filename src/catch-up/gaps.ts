@@ -100,7 +100,7 @@ function findUnproven(
     provenFrom,
     /** Where the unproven part of the span ends, by type. The unproven part begins at `begin`. */
     ends,
-    /** Until when more events may be listed late, by type. */
+    /** By type: events created up to this time may still be listed late. */
     late,
     reason,
     unconfirmed: isConfirmable

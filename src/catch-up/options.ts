@@ -45,7 +45,7 @@ export interface PollerOptions {
    * 10 %. @default 60_000
    */
   readonly intervalMs?: number | undefined;
-  /** How long, in ms, other processes wait before they take over polling if this process dies. @default 30_000 */
+  /** How long other processes wait before they take over polling when this process dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
    * The start date. The first poll stores the start date in the inbox, and events created before the start date are

@@ -2,7 +2,7 @@ import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import type { GapReason } from './state.js';
 
-/** A result counts as evidence only if the probability of getting it by chance is at most this high. */
+/** The maximum probability of a chance result that still counts as evidence. */
 const MAX_CHANCE = 1e-9;
 
 /** A list counts as reaching back to a time only if this many of its events are that old: one or two may be listed late. */
@@ -119,7 +119,7 @@ export function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
 }
 
-/** The highest probability with which a server that cuts off a shuffled list before it filters can pass the test. */
+/** The maximum probability of passing the test for a server that cuts off a shuffled list before it filters. */
 const MAX_FILTER_CHANCE = 1e-6;
 
 /** `null` if no type is scattered widely enough over the response. */

@@ -12,8 +12,8 @@ export interface Poller {
   /**
    * Polls once, or joins the poll that is already running. Never rejects: the report contains the failures. If you
    * haven't started the poller and a handler exceeds `handlerTimeoutMs`, the promise resolves only when that handler
-   * returns or its lease expires. Aborting `signal` ends the poll early. The poll then waits only for running handlers
-   * that have not exceeded `handlerTimeoutMs`. The events that the poll found stay in the inbox.
+   * returns or the event's lease expires. Aborting `signal` ends the poll early. The poll then waits only for running
+   * handlers that have not exceeded `handlerTimeoutMs`. The events that the poll found stay in the inbox.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls immediately, and then every `intervalMs`. The timer doesn't keep the process alive. */

@@ -6,7 +6,10 @@ import type { KnownEvent, OldestListed, PollState } from './state.js';
 
 const PUSHED_RECORDS = 100;
 
-/** How far before the start date pushed events are compared with the list. No service removes events this soon. */
+/**
+ * Pushed events from this long before the start date are also compared with the list. No service removes events so
+ * soon.
+ */
 const LOOK_BACK_MS = 3_600_000;
 
 /** Returns no events if the inbox has no `list`. If `isFirst` is true, looks back further than `begin`. */

@@ -44,7 +44,7 @@ interface AppOptions {
   readonly maxLimit: number;
 }
 
-/** Contains nothing unless the request arrived over a socket. */
+/** Empty unless the request arrived over a socket. */
 interface Env {
   Bindings: Partial<HttpBindings>;
 }
@@ -78,7 +78,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   return (request, bindings) => app.fetch(request, bindings);
 }
 
-/** Every web site can know the default token. The host can be any IP address, because DNS rebinding needs a name. */
+/** Any web site can know the default token. The host can be any IP address, because DNS rebinding needs a name. */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
   return (request, bindings) => {

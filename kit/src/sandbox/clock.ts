@@ -29,7 +29,7 @@ export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
   /** Resolves early if the clock is stopped or restarted. */
   wait(ms: number): Promise<void>;
-  /** Keeps the time from moving until the work is done. */
+  /** Keeps the time from advancing until the work is done. */
   waitFor(work: Promise<unknown>): void;
   /** Counts a movement or delivery as pending until `end` is called. */
   begin(): void;

@@ -29,7 +29,7 @@ export interface Delivery {
   readonly attempts: number;
 }
 
-/** The body of a request or response, with its exact bytes. */
+/** The exact body of a request or response. */
 export interface MessageBody {
   readonly body: string;
   /** The bytes in base64, if they are not valid UTF-8. `body` then contains U+FFFD in place of the invalid bytes. */
@@ -47,7 +47,7 @@ export interface Attempt {
   readonly edited?: boolean | undefined;
   /** Whether `resend` sent the request to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
-  /** The number of the attempt within the delivery, counting from 1. A duplicate has the same number as its original. */
+  /** The number of the attempt within the delivery, counting from 1. A duplicate has the same number as the original. */
   readonly number: number;
   readonly startedAt: string;
   readonly durationMs: number;
@@ -100,7 +100,7 @@ interface Parts {
 /** The maximum accepted `Retry-After`, so that an endpoint cannot postpone an attempt indefinitely. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** What to change when a delivery is sent again. */
+/** The changes to make when a delivery is resent. */
 export interface Resending {
   /** The URL to send to. The request is signed with the endpoint's secret. @default the URL of the endpoint */
   readonly url?: string | undefined;
@@ -132,7 +132,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  /** Older attempts to deliver events that no endpoint has accepted, at most half of the kept attempts. */
+  /** Older attempts to deliver events that no endpoint has accepted: at most half of all kept attempts. */
   let failures = new Fifo<Attempt>();
   let session: Session = { ended: false, underWay: new Set() };
   let queues = queuesOf(session);

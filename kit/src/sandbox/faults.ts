@@ -20,7 +20,7 @@ export interface Faults {
   readonly delay: Chance;
   /** How long a delayed attempt waits, in milliseconds. @default 1000 */
   readonly delayMs: number;
-  /** An attempt has a well-formed signature that does not match its body. @default 0 */
+  /** An attempt has a well-formed signature that does not match the body. @default 0 */
   readonly corruptSignature: Chance;
   /** The body of an attempt is parsed and serialised with different white space after it was signed. @default 0 */
   readonly reserialise: Chance;

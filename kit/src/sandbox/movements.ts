@@ -27,7 +27,7 @@ export type MovementKind = 'accept' | 'transfer' | 'redeem';
 /** A movement is `pending` until it ends. If the bank returns a `completed` redemption, the redemption becomes `failed`. */
 export type MovementState = 'pending' | 'confirmed' | 'settled' | 'completed' | 'failed';
 
-/** A movement of money. Every event about a movement contains the id of the movement in its payload. */
+/** A movement of money. The payload of every event about a movement contains the movement's id. */
 export interface Movement {
   readonly id: string;
   readonly kind: MovementKind;
@@ -67,7 +67,7 @@ export interface TransferInput {
   readonly failsWith?: TransferFailure | undefined;
 }
 
-/** A transfer out of a wallet, subject to the limits of the wallet. */
+/** A transfer out of a wallet, subject to the wallet's limits. */
 export interface SendInput {
   readonly amount: string;
   /** The target address, which must be on the wallet's allowlist. */

@@ -39,7 +39,7 @@ export interface SandboxOptions {
    * instead, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
-  /** The maximum delay between attempts, in milliseconds. A longer `Retry-After` has priority. @default 60_000 */
+  /** The maximum delay between attempts, in milliseconds. A longer `Retry-After` takes precedence. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
   /** The maximum number of simultaneous attempts per endpoint. @default 16 */
   readonly concurrency?: number | undefined;

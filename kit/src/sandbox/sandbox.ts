@@ -79,7 +79,7 @@ export interface Sandbox extends SandboxOperations {
   /** The seed of this run. Pass it as the `seed` option to repeat the run. */
   readonly seed: number;
   /**
-   * Responds to a request as the service does. This needs no port, and the request can be for any host. To serve the
+   * Responds to a request as the service would. This needs no port, and the request can be for any host. To serve the
    * sandbox on a port, call `listen`. The port rejects requests from web sites.
    */
   fetch(request: Request): Promise<Response>;

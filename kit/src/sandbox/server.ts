@@ -17,7 +17,7 @@ export interface ListenOptions {
   /** The host name or IP address to listen on. @default '127.0.0.1' */
   readonly hostname?: string | undefined;
   /**
-   * Host names that other machines use for the sandbox, without ports, such as the name of a container. Requests for
+   * Host names, without ports, by which other machines reach the sandbox, such as the name of a container. Requests for
    * any host other than these names, `hostname` and `localhost` get a 403, because a web site can make its own name
    * resolve to this machine (DNS rebinding). IP addresses are always allowed. @default []
    */
