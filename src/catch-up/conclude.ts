@@ -58,7 +58,7 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly seen: SeenAnswers;
   /** The span that a larger response would confirm. */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
-  /** Whether the list still has its unconfirmed size although known events are missing, so that size must be a cap. */
+  /** Whether the list still has its unconfirmed size although known events are missing. If so, that size is a cap. */
   readonly isCut: boolean;
 }
 
@@ -134,7 +134,7 @@ function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Ju
   const { answer, verdict, proof } = judged;
   if (answer === null || lacking.length === 0) return [];
   const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-  // The service may have removed events older than the oldest event of an earlier poll, or than all listed events.
+  // The service may have removed events older than the oldest event of an earlier poll, or older than all listed events.
   const left = Math.max(oldest, oldestTime([answer]));
   const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), left) : proof.from;
   return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
@@ -202,7 +202,7 @@ function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]):
   const { oldest } = evidence.options.state;
   const seenAt = evidence.times.until;
   const parts = types.length > 0 ? types : [whole];
-  // As long as the oldest known event is listed, no newer event has been removed, whatever was cut off in the meantime.
+  // As long as the oldest known event is listed, no newer event has been removed, even if responses were cut off since.
   if (parts.some((part) => part?.verdict !== 'complete')) {
     return oldest ?? (whole?.answer ? { at: null, seenAt } : null);
   }

@@ -25,7 +25,7 @@ export interface PollerOptions {
   readonly maxLimit?: number | undefined;
   /**
    * How many events the service is guaranteed to return in one response if that many events match and `limit` allows
-   * it. The poller treats a smaller response as complete. Set this option only if the service documents the number,
+   * it. The poller treats a smaller response as complete. Set this option only if the service documents this number,
    * because too high a value hides missing events.
    * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger response
    */

@@ -82,7 +82,7 @@ function isMoreThanChance(
   return false;
 }
 
-/** In ms, in the direction that fits better. The worst events, one in {@link LATE_SHARE}, are ignored. */
+/** In ms, for the direction that fits better. The worst events, one in {@link LATE_SHARE}, are ignored. */
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);
   if (dated.length < REACH_EVENTS) return null;
@@ -114,7 +114,7 @@ export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: numbe
   return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
 }
 
-/** The order of such a response is not read, because no probe could confirm it. */
+/** The order of a response that ignores the limit is not read, because no probe could confirm the order. */
 export function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
 }

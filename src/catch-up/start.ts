@@ -6,10 +6,7 @@ import type { KnownEvent, OldestListed, PollState } from './state.js';
 
 const PUSHED_RECORDS = 100;
 
-/**
- * Pushed events from this long before the start date are also compared with the list. No service removes events so
- * soon.
- */
+/** Pushed events this far before the start date are also compared with the list: no service removes events so soon. */
 const LOOK_BACK_MS = 3_600_000;
 
 /** Returns no events if the inbox has no `list`. If `isFirst` is true, looks back further than `begin`. */

@@ -121,7 +121,7 @@ export interface Unconfirmed {
   readonly from: number;
   /** The end of the span, inclusive. A gap covers the part that has not been proven yet. */
   readonly until: number;
-  /** A response with more events confirms the span; `null` if the poller's own limit may have cut off the list. */
+  /** A response with more events than this confirms the span; `null` if the poller's limit may have cut off the list. */
   readonly size: number | null;
 }
 

@@ -110,7 +110,7 @@ export interface Resending {
 
 const NO_DELIVERY = 'This delivery no longer exists. List the deliveries to see which ones do.';
 
-/** Whoever resends an event wants to see how the endpoint itself responds. */
+/** A person who resends an event wants to see how the endpoint itself responds. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {

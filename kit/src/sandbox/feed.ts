@@ -33,7 +33,7 @@ export function createFeed(now: () => number) {
 /** A reader that falls further behind than this many entries is disconnected, because queued entries take up memory. */
 const MAX_LAG = 10_000;
 
-/** In ms. Without these comments, a client or proxy could close a stream that is silent for minutes. */
+/** The time between two comments in the stream, in ms. Without them, a client or proxy could close a silent stream. */
 const PING_INTERVAL_MS = 15_000;
 
 export function streamFeed(feed: Feed): Response {

@@ -73,7 +73,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
-    // Before the listeners are called: if one of them resets the sandbox, the delivery must end as well.
+    // The delivery begins first, because a listener may reset the sandbox, and the reset must end the delivery as well.
     deliveries.begin(event);
     feed.publish('event.fired', { ...event });
     return event;
