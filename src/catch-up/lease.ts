@@ -9,13 +9,16 @@ export interface PollLease {
   readonly lost: AbortSignal;
   /** Resolves to `false` if another process has taken over the lease. Rejects if the inbox fails. */
   readonly renew: () => Promise<boolean>;
-  /** Also releases the lease. Resolves to `false` if another process holds it now, and to `null` if the inbox fails. */
+  /**
+   * Also releases the lease. Resolves to `false` if another process took over the lease, and to `null` if the inbox
+   * fails.
+   */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
   /** Stops renewing the lease. A lease that is not released expires. */
   readonly drop: () => void;
 }
 
-/** Renews the lease until it is released. Resolves to `null` if another process holds the lease. */
+/** Renews the lease until it is released. Resolves to `null` if another poller holds the lease. */
 export async function acquireLease(
   { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
