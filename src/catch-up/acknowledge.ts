@@ -1,4 +1,3 @@
-/** Lets a person accept a gap without proof. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { inboxWith, readOptions, required, rule } from '../core/options.js';
@@ -33,11 +32,11 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
  * Accepts a gap without proof, for example after you have run `reconcile` for its time span. The inbox records who
- * accepted the gap, when and why, and later poll reports no longer list the gap. If a poll has extended the gap since
- * you read it, the new part stays open.
+ * accepted the gap, when and why, and the reports of later polls no longer list the gap. If a poll has extended the gap
+ * since you read it, the new part stays open.
  *
- * @param gap - a gap from a report or from {@link listGaps}. `from`, `openedAt` and the id of `event` identify the gap,
- * which is accepted up to `until`.
+ * @param gap - a gap from a report or from {@link listGaps}. `from`, `openedAt` and the id of `event` identify the gap.
+ * The gap is accepted up to `until`.
  * @returns the acknowledged gap, or `null` if nothing changed because another process is polling.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap isn't open, or when `by` or `reason` is missing or invalid.

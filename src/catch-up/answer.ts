@@ -1,4 +1,3 @@
-/** The queries that a poll sends to the service's list, and the responses. */
 import type { EventType } from '../core/events.js';
 
 export interface ListQuery {
@@ -20,10 +19,7 @@ export interface ListAnswer extends ListQuery {
   readonly size: number;
   /** The events by id, in the order in which the response lists them. */
   readonly events: ReadonlyMap<string, EventKey>;
-  /**
-   * When each unreadable element was created, in epoch ms; `null` if that time is unreadable as well. Elements of other
-   * event types are left out.
-   */
+  /** Creation times in epoch ms; `null` if that time is unreadable too. Elements of other event types are left out. */
   readonly unreadable: readonly (number | null)[];
   /** When the service responded, by its own clock, in epoch ms; `null` if the response doesn't say. */
   readonly servedAt: number | null;

@@ -1,4 +1,3 @@
-/** Decides what all responses of a survey prove together. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { EventKey, ListAnswer } from './answer.js';
 import {
@@ -19,7 +18,7 @@ import { toKnown } from './known.js';
 import { ignoresLimit, MIN_PROBED_EVENTS, measureDisorder, PROBED_SHARE, REACH_EVENTS } from './order.js';
 import type { GapReason, KnownEvent, OldestListed, SeenAnswers, Unconfirmed } from './state.js';
 
-/** What the poller concluded from the last response to a query, either for one type or for all types. */
+/** What the poller concluded from the last response to a query for one type or for all types. */
 export interface ListVerdict {
   /** The type that the query asked for; `null` if it asked for all types. */
   readonly type: EventType | null;
@@ -30,12 +29,12 @@ export interface ListVerdict {
   /**
    * - `complete`: the response contains every matching event.
    * - `window`: the response contains only the newest events.
-   * - `unconfirmed`: the response is either complete or cut off at the service's maximum, and nothing shows which.
+   * - `unconfirmed`: it is unknown whether the response is complete or was cut off at the service's maximum.
    * - `unproven`: events may be missing from the response.
    * - `failed`: the request failed.
    */
   readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
-  /** Why the response proves less than its verdict suggests, or proves nothing. Otherwise `null`. */
+  /** Why the response proves nothing, or less than its verdict suggests; `null` if neither is the case. */
   readonly reason: GapReason | null;
   /**
    * How far back the events in the response reach, in ms before the start of the poll. `null` if the response is
@@ -54,18 +53,12 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
   readonly limit: number;
-  /** The oldest event in the list according to the last survey that saw the whole list; `null` if the list was empty. */
+  /** The oldest event according to the last survey that saw the whole list; `null` if the list was empty. */
   readonly oldest: OldestListed | null;
   readonly seen: SeenAnswers;
-  /**
-   * The span that a larger response would confirm; `null` if there is no such span, for example because two responses
-   * contradict each other.
-   */
+  /** The span that a larger response would confirm. */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
-  /**
-   * Whether the list is exactly as long as when the span became unconfirmed, although known events are now missing from
-   * it. If so, the service cuts off the list at that size.
-   */
+  /** Whether the list still has its unconfirmed size although known events are missing. If so, that size is a cap. */
   readonly isCut: boolean;
 }
 
@@ -76,7 +69,7 @@ export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyR
   const checked = judged.map((each) => ({ ...each, proof: limitProof(gathered, each) }));
   const [whole] = checked;
   const answer = whole?.answer ?? null;
-  // `null` if our own limit may have cut off the response. A later response with more events shows that the cap did not.
+  // `null` if our own limit may have cut off the response, because then a larger response would not rule out a cap.
   const size = answer !== null && answer.size < answer.limit && declared === 0 ? answer.size : null;
   // If the newest events suffice, the survey sends no further queries, so it learns nothing about the rest of the list.
   const isUnclear = answer !== null && !(whole && reaches(whole, start)) && gathered.lacking.length === 0;
@@ -112,12 +105,12 @@ type Gathered = ReturnType<typeof gather>;
 function gather(evidence: Evidence, judged: readonly Judged[]) {
   const { answers, times, options } = evidence;
   const { known = [], lost: last } = options.state.seen ?? {};
-  /** Every event in the responses by id, with the index of the last response that contains the event. */
+  /** By id, with the index of the last response that contains the event. */
   const shown = new Map<string, readonly [event: EventKey, last: number]>();
   for (const [last, { events }] of answers.entries()) {
     for (const [id, event] of events) shown.set(id, [event, last]);
   }
-  /** Known events that no response contains, although they are too old to be listed late. */
+  /** Known events that are missing from every response although they are too old to be listed late. */
   const lacking = known.filter(({ id, at }) => at <= times.settledAt && !shown.has(id));
   const still = (last?.events ?? []).filter(({ id }) => !shown.has(id));
   const pushed = (options.pushed ?? []).filter(({ id, at }) => !shown.has(id) && at <= times.settledAt);
@@ -126,7 +119,7 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   );
   const gone = judged.flatMap((each) => lostFrom(evidence, lacking, each));
   const all = new Set([...still, ...gone, ...unlisted]);
-  // An empty list counts as losing events until it contains an event again.
+  // An empty list is treated as losing events until it contains an event again.
   const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
   const events = [...all].slice(0, MAX_LOST);
   // A list that is losing events proves nothing.
@@ -136,19 +129,18 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   return { ...evidence, judged, shown, lacking, lost };
 }
 
-/** Returns the missing known events that this response would contain if the list did. */
+/** Returns the known events whose absence from this response shows that the list no longer contains them. */
 function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Judged) {
   const { answer, verdict, proof } = judged;
   if (answer === null || lacking.length === 0) return [];
   const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-  // The service may have removed an event from a complete list because of its age, if the event is older than the oldest
-  // event of an earlier poll, or older than all events that are listed now.
+  // The service may have removed events older than the oldest event of an earlier poll, or older than all listed events.
   const left = Math.max(oldest, oldestTime([answer]));
   const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), left) : proof.from;
   return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
 }
 
-/** Returns what the last response for all types proves; `null` if another response shows that it was cut off. */
+/** `null` if another response shows that this response was cut off. */
 function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number | null): Proof | null {
   if (isContradicted(gathered, answer)) return null;
   const { options, times, start } = gathered;
@@ -167,7 +159,6 @@ function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number |
   });
 }
 
-/** Weakens a proof if other responses contradict it, or if elements are unreadable. */
 function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Proof {
   const { answers, times, start, lost } = gathered;
   if (answer === null || proof.from >= times.settledAt) return nothing(proof.reason);
@@ -197,7 +188,7 @@ function isContradicted(gathered: Gathered, answer: ListAnswer): boolean {
   return lackedBy(gathered, answer).some(([{ at }, last]) => last > index || at > oldest);
 }
 
-/** Returns the matching events that only other responses contain and that are too old to be listed late. */
+/** Returns the events of this type that only other responses contain and that are too old to be listed late. */
 function lackedBy({ shown, times }: Gathered, { events, ...query }: ListAnswer) {
   // A shortcut for long lists: a response that contains every event lacks none.
   if (events.size === shown.size) return [];
@@ -206,12 +197,12 @@ function lackedBy({ shown, times }: Gathered, { events, ...query }: ListAnswer) 
   );
 }
 
-/** Returns the oldest event, which lets the next poll notice when events have been removed. */
+/** Lets the next poll notice whether events have been removed. */
 function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]): OldestListed | null {
   const { oldest } = evidence.options.state;
   const seenAt = evidence.times.until;
   const parts = types.length > 0 ? types : [whole];
-  // While the oldest known event is listed, no newer event has been removed, even if some responses were cut off meanwhile.
+  // As long as the oldest known event is listed, no newer event has been removed, even if responses were cut off since.
   if (parts.some((part) => part?.verdict !== 'complete')) {
     return oldest ?? (whole?.answer ? { at: null, seenAt } : null);
   }
@@ -219,7 +210,7 @@ function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]):
   return Number.isFinite(at) ? { at, seenAt } : null;
 }
 
-/** Returns the limit for the next poll: the lowest limit, doubled until it would have sufficed for this poll. */
+/** Doubles the lowest limit until it would have been sufficient for this poll. */
 function nextLimit({ options, start }: Evidence, [whole, ...types]: readonly Judged[]): number {
   const { limit: lowest, maxLimit, lagMs, disorderMs } = options;
   if (!whole?.answer) return lowest;
@@ -255,7 +246,7 @@ function refutesDeclared(gathered: Gathered): boolean {
   for (const each of judged) {
     const { answer, verdict } = each;
     if (answer === null || verdict !== 'complete' || answer.size < MIN_CAP) continue;
-    // A response was cut off if only `listMax` suggests that it is complete, and older events are missing from it.
+    // If only `listMax` suggests that a response is complete, but older events are missing from it, it was cut off.
     if (lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer))) return true;
   }
   return answers.some((each) => each.size < Math.min(each.limit, declared) && isContradicted(gathered, each));

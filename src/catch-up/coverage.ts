@@ -1,8 +1,6 @@
 /**
- * Decides which queries to send to the list until the responses prove enough, or until no query can prove more. Pure:
- * this module sends no requests and uses neither a clock nor the inbox. If `S` events match a query with the limit `L`,
- * the response contains `min(S, L, C)` of them, where `C` is a constant but unknown cap. It is unknown which of the
- * events the response contains, and in which order.
+ * If `S` events match a query with the limit `L`, the response contains `min(S, L, C)` of them, where `C` is an unknown
+ * but constant cap. Which events the response contains, and in which order, is unknown.
  */
 import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
@@ -34,7 +32,7 @@ import type { GapReason } from './state.js';
 /** Yields queries. Receives the response to each query, or `null` if the request failed. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
 
-/** Surveys the list. Queries all types with a growing limit first, and then, if necessary, each type separately. */
+/** Queries all types with a growing limit first, and then, if necessary, each type separately. */
 export function* surveyList(options: SurveyOptions): Survey {
   const { limit: lowest, maxLimit, state } = options;
   const query = { type: null, limit: Math.min(Math.max(lowest, state.limit), maxLimit) };
@@ -51,7 +49,6 @@ function* ask({ answers }: Evidence, query: ListQuery): Survey<ListAnswer | null
   return answer;
 }
 
-/** Queries all types, and raises the limit as long as the limit cuts off the response. */
 function* judgeList(evidence: Evidence, first: ListAnswer): Survey<readonly Judged[]> {
   const { target, times, options } = evidence;
   // Until the watermark has moved past the start date, there is nothing to prove.
@@ -62,17 +59,16 @@ function* judgeList(evidence: Evidence, first: ListAnswer): Survey<readonly Judg
       ? complete(evidence, answer)
       : yield* judgeWindow(evidence, answer, target);
     if (reaches(whole, target) || (isEarly && oldestTime([answer]) < target)) return [whole];
-    // A response smaller than its limit is either complete or cut off by a cap. A higher limit cannot show which is true.
+    // A higher limit cannot show whether a response smaller than its limit is complete or was cut off by a cap.
     const limit = Math.min(answer.size * 2, options.maxLimit);
     const grows = answer.size >= answer.limit && limit > answer.limit;
     const larger = grows ? yield* ask(evidence, { type: null, limit }) : null;
-    // If the service refuses the higher limit, the types are queried with the previous limit.
+    // If the service rejects the higher limit, the types are queried with the previous limit.
     if (larger === null) return isEarly ? [whole] : yield* judgeTypes(evidence, whole, answer);
     answer = larger;
   }
 }
 
-/** Queries each type separately, and judges each response. */
 function* judgeTypes(evidence: Evidence, judgedWhole: Judged, whole: ListAnswer): Survey<readonly Judged[]> {
   const { limit } = whole;
   const { settledAt } = evidence.times;
@@ -114,7 +110,7 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
   if (order === null) return unproven(answer, 'no-order');
   // A list that is sorted by when events were listed may lack events created up to `lagMs` after the oldest event in it.
   const spare = lagMs + disorderMs;
-  // If an event is listed even further below its place in time order, events that were cut off may also be that far below.
+  // If an event is listed even further below its chronological place, events that were cut off may be just as far below.
   const sink = order.sink > spare ? order.sink : 0;
   const from = order.tail + spare + sink;
   const isYoung = from >= evidence.times.settledAt;
@@ -128,10 +124,7 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
   return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, order };
 }
 
-/**
- * Checks whether a type that is missing from the window has newer events. Without this check, a list that is sorted by
- * type would look like a window that contains only the first types.
- */
+/** Without this check, a list that is sorted by type would look like a window that contains only the first types. */
 function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Survey<GapReason | null> {
   const { newest, start, times } = evidence;
   const shown = new Set([...window.events.values()].map(({ type }) => type));
@@ -146,8 +139,7 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
     if (evidence.filterFails && ofType.length < REACH_EVENTS) return 'filtered-late';
     const begin = Math.max(from, start);
     if (ofType.some((at) => at > begin && at <= times.settledAt)) return 'contradiction';
-    // Unreadable elements count too. So many new elements can hardly all have been listed after the window was read, and the
-    // response contains no older elements.
+    // Unreadable elements count too. So many newer elements can hardly all have been listed since the window was read.
     const elements = [...ofType, ...answer.unreadable];
     if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) {
       return 'contradiction';
@@ -156,7 +148,7 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
   return null;
 }
 
-/** Returns `null` if the service filters by type first. A query with a limit of `n` then returns `n` events of that type. */
+/** `null` if the service filters by type before it cuts off the list. */
 function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason | null> {
   const query = chooseFilterProbe(whole);
   if (query === null) return 'no-order';
@@ -165,7 +157,7 @@ function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason |
   return answer.size >= query.limit ? null : 'filtered-late';
 }
 
-/** Whether an uncut response for one type lacks events that the list of all types contains, apart from its oldest events. */
+/** Whether a response smaller than its limit lacks events of its type. One or two old events may be missing. */
 function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer, settledAt: number): boolean {
   if (size >= limit) return false;
   const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));

@@ -9,10 +9,7 @@ import type { PollReport } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
-  /**
-   * The secret that your scheduler sends as `Authorization: Bearer <secret>`. If you pass a function, it is called
-   * for each request.
-   */
+  /** The secret that your scheduler sends as `Authorization: Bearer <secret>`. A function is called for each request. */
   readonly secret: string | (() => string);
   /** Receives a log line when a configuration mistake prevents a poll. @default console */
   readonly logger?: Logger | undefined;
@@ -61,7 +58,7 @@ export function toCronRoute(
   let lastLine: string | undefined;
 
   async function GET(request: Request): Promise<Response> {
-    // Outside of `try`: `next build` renders this route, and the error from reading the headers tells Next not to prerender.
+    // Outside of `try`, because `next build` renders this route, and this error tells Next not to prerender the route.
     const { headers } = request;
     try {
       // The scheme is case-insensitive (RFC 9110, 11.1).

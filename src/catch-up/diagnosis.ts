@@ -1,4 +1,3 @@
-/** Describes what a poll proved, or why it proved nothing. */
 import { countOf } from '../core/count.js';
 import type { SurveyResult } from './conclude.js';
 import { describeReason, describeUnconfirmed, exceptIn, toIso } from './gap-text.js';
@@ -11,11 +10,11 @@ interface Diagnosis {
   readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit' | 'listMax'>;
 }
 
-/** Returns two or three sentences. The advice stays the same as long as the situation does. */
+/** The advice must stay the same as long as the situation does. */
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance, settings } = diagnosis;
   if (!survey.answered) {
-    return 'The list could not be read, or its events could not be stored. Nothing is proven, and the watermark has not moved.';
+    return "The service's event list could not be read, or its events could not be stored. Nothing is proven, and the watermark has not moved.";
   }
   if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
   if (!advance.proven) return explainGap(diagnosis);
@@ -40,10 +39,10 @@ function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Dia
   return describeUnconfirmed(size);
 }
 
-/** Advice relies on only this share of the current window, because the rate of events varies. */
+/** The share of the current window that advice relies on, because the rate of events varies. */
 const PLANNED_SHARE = 0.7;
 
-/** If more than this many intervals have passed since the last poll, the poller was down, or a job polls only once. */
+/** If more intervals than this have passed since the last poll, the poller was down or does not run continuously. */
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {
@@ -81,7 +80,6 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   return `${what} These ${pace}, or ask the service for more events per response.`;
 }
 
-/** Formats a duration in the largest unit that fits. The number is rounded down by {@link floorStep}. */
 function toSpan(ms: number): string {
   const [unit, noun] =
     ms >= 3_600_000 ? [3_600_000, 'hour'] : ms >= 60_000 ? [60_000, 'minute'] : [1_000, 'second'];
@@ -94,7 +92,6 @@ function floorStep(value: number): number {
   return unit * ([5, 2].find((step) => step * unit <= value) ?? 1);
 }
 
-/** Rounds up to 1, 2, 5, 10, 20, 50, … */
 function ceilStep(value: number): number {
   const floor = floorStep(value);
   return floor >= value ? floor : floorStep(floor * 2.5);

@@ -1,20 +1,15 @@
-/** The responses that a survey has received so far, and what each response proves. */
 import type { EventType } from '../core/events.js';
 import type { ListAnswer, ListQuery } from './answer.js';
 import { type Order, REACH_EVENTS } from './order.js';
 import type { GapReason, KnownEvent, PollState, SeenAnswers } from './state.js';
 
-/** The input of a survey. Times are in epoch ms. */
+/** Times are in epoch ms. */
 export interface SurveyOptions {
   /** Every event created up to this time is either recorded or covered by a gap. */
   readonly watermark: number;
   /** The survey tries to prove the span after this time. @default the watermark */
   readonly target?: number | undefined;
-  /**
-   * Whether no poll has completed yet. In that case, the watermark is only where the poller begins, and the survey
-   * moves it back if the service's clock is earlier.
-   * @default false
-   */
+  /** Whether no poll has completed yet. If so, an earlier service clock moves the watermark back. @default false */
   readonly first?: boolean | undefined;
   /** When the poll started, by this process's clock. */
   readonly startedAt: number;
@@ -22,14 +17,14 @@ export interface SurveyOptions {
   readonly disorderMs: number;
   readonly limit: number;
   readonly maxLimit: number;
-  /** The app's `listMax`. @default 0, which means that the number is unknown */
+  /** @default 0, which means that the maximum is unknown */
   readonly listMax?: number | undefined;
   /** Events that were pushed. A response that covers the time of such an event must contain the event. @default none */
   readonly pushed?: readonly KnownEvent[] | undefined;
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
 }
 
-/** What a survey knows so far. Each query adds to this. */
+/** Mutable: each query adds to the evidence. */
 export type Evidence = ReturnType<typeof toEvidence>;
 
 /** What is proven for a type: the responses contain every event created after `from` and up to the survey's `settledAt`. */
@@ -81,10 +76,7 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
     /** Events created up to this time need no further proof. */
     start,
     target: Math.min(start, target ?? start),
-    /**
-     * The app's `listMax`; 0 if there is none, or if a response refuted it. If the app sets `listMax`, larger responses
-     * don't count as evidence, because then the cap need not be constant.
-     */
+    /** The app's `listMax`; 0 if it is not set or a response refuted it. If it is set, the cap need not be constant. */
     declared: state.seen?.listMaxRefuted === true ? 0 : listMax,
     answers,
     /** The last response for each type that was queried; `null` if the request failed. */
@@ -93,7 +85,6 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
   };
 }
 
-/** Returns how many different events the largest responses so far contained, for all types and for a single type. */
 export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, 'all' | 'type'> {
   let { all, type } = options.state.seen ?? { all: 0, type: 0 };
   for (const answer of answers) {
@@ -103,16 +94,15 @@ export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, '
   return { all, type };
 }
 
-/** Whether neither the limit nor the cap has cut off this response, because the service is known to return more events. */
+/** Whether neither the limit nor a cap cut off the response, because the service is known to return more events. */
 export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, largest: number): boolean {
   if (declared > size && ROUND_CAPS.has(size)) return false;
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
 }
 
-/** Caps that services often use. A response of exactly such a size may have been cut off, even if `listMax` is higher. */
+/** Caps that services often use. A response of exactly this size may have been cut off, even if `listMax` is higher. */
 const ROUND_CAPS: ReadonlySet<number> = new Set([50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000]);
 
-/** Judges a complete response. It proves everything, unless the service may have removed events from the list. */
 export function complete(evidence: Evidence, answer: ListAnswer): Judged {
   const { lagMs, disorderMs, state } = evidence.options;
   const { oldest } = state;
@@ -153,16 +143,13 @@ export function keptFrom({ options, times }: Evidence, { type }: ListQuery): num
   return times.clocks.later - Math.max(keptMs, 2 * lagMs);
 }
 
-/**
- * Returns when the oldest event that is listed now was created. Events older than the previous oldest event are
- * ignored, because they were listed late, unless the previous oldest event was dated in the future.
- */
+/** Ignores events older than the previous oldest event, which were listed late, unless that one is from the future. */
 export function oldestListed({ options, answers }: Evidence): number {
   const { at = null, seenAt = 0 } = options.state.oldest ?? {};
   return oldestTime(answers, at === null ? null : Math.min(at, seenAt));
 }
 
-/** Returns when the oldest element was created, readable or not, but not before `start`; `Infinity` if there is none. */
+/** Includes unreadable elements. `Infinity` if no element was created at `start` or later. */
 export function oldestTime(answers: readonly ListAnswer[], start: number | null = null): number {
   const from = start ?? Number.NEGATIVE_INFINITY;
   let oldest = Number.POSITIVE_INFINITY;
@@ -173,7 +160,7 @@ export function oldestTime(answers: readonly ListAnswer[], start: number | null 
   return oldest;
 }
 
-/** Returns when the third-oldest event in a response was created, because two older events may have been listed late. */
+/** The time of the third-oldest event, because the two oldest events may have been listed late. */
 export function reachOf({ events }: ListAnswer): number {
   const times = [...events.values()].map(({ at }) => at).sort((a, b) => a - b);
   return times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;

@@ -1,4 +1,3 @@
-/** Describes gaps for people. */
 import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, RefusedEvent, StoredGap } from './state.js';
@@ -45,12 +44,11 @@ export function toGap({ from, until, reason, event, openedAt, acknowledged }: St
 /** The latest time that a `Date` can represent, in epoch ms (ECMA-262, 21.4.1.1). */
 const MAX_TIME = 8.64e15;
 
-/** Formats a time as ISO 8601. A time that a `Date` cannot represent becomes the nearest time that it can. */
+/** A time that a `Date` cannot represent becomes the nearest time that it can. */
 export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
 
-/** Why events may be missing in a gap, and what to do about it. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
     'the list may have been cut off. A larger response would settle the question, and so would a maximum that the service documents',
@@ -61,34 +59,33 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   'no-order':
     'the list is incomplete, and its order is not confirmed. Ask the service to list the newest events first',
   'filtered-late': 'the service cuts off the list before it filters by type. Ask the service to filter first',
-  contradiction: 'two responses from the list contradict each other. If this continues, ask the service',
+  contradiction:
+    "two responses from the service's event list contradict each other. If this continues, report it to the service",
   removed:
     'the service may have removed events from the list before a poll saw them. Run reconcile for this span',
   unlisted:
     "events that were pushed to you are not in the list. Check that the client's baseUrl and token belong to the environment that sends your webhooks",
-  late: 'some events were listed later than lagMs allows, and the poll did not read that far back. Later polls will. If this happens again, raise lagMs',
+  late: 'some events were listed later than lagMs allows, and the poll did not read that far back. Later polls will do so. If this happens again, raise lagMs',
   malformed: 'an element of the list is not a valid event. Report it to the service',
-  'no-answer': 'the list could not be read, or its events could not be stored',
+  'no-answer': "the service's event list could not be read, or its events could not be stored",
   'not-stored':
     "the inbox refuses the event. Fix the cause that the error code names, such as max_allowed_packet or the database's encoding, and the next poll stores the event",
   clock:
     'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and run reconcile for this span',
 };
 
-/** Says why something is not proven, and what to do about it. */
 export function describeReason(reason: GapReason): string {
   const text = REASONS[reason];
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** Describes an unconfirmed span: what the responses show, and what would settle the question. */
 export function describeUnconfirmed(size: number | null): string {
   const shown =
     size === null ? 'as many events as maxLimit allows' : `${size} events regardless of the requested limit`;
   return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, and so would a maximum that the service documents.`;
 }
 
-/** Returns the end of a sentence about what is proven, such as `, except in 1 open gap`, or an empty string. */
+/** Such as `, except in 1 open gap`, or an empty string. */
 export function exceptIn(gaps: readonly StoredGap[]): string {
   const states = gaps.map((gap) => toGap(gap).state);
   const counts = (['open', 'acknowledged', 'unconfirmed'] as const).flatMap((state) => {

@@ -1,16 +1,14 @@
-/** Works out what a survey changes: it moves the watermark, and opens, shrinks, extends and closes gaps. Pure. */
 import { EVENT_TYPES } from '../core/events.js';
 import type { SurveyResult } from './conclude.js';
 import type { GapReason, PollState, RefusedEvent, StoredGap } from './state.js';
 
-/** The state of a poller whose start date is known. The first poll sets the start date. */
 type Started = PollState & { readonly since: number };
 
 export interface Advance {
   readonly state: PollState;
-  /** Whether everything between the old watermark and the new watermark is proven, and no event was late or refused. */
+  /** Whether everything between the old and the new watermark is proven, and no event was late or refused. */
   readonly proven: boolean;
-  /** Whether the only unproven part is a span that a larger response would confirm. */
+  /** Whether the only thing left unproven is a span that a larger response would confirm. */
   readonly unconfirmed: boolean;
   readonly reason: GapReason;
   readonly opened: readonly StoredGap[];
@@ -18,26 +16,24 @@ export interface Advance {
 }
 
 interface Circumstances {
-  /** Whether a wrong clock had set the stored start date. */
+  /** Whether the stored start date was in the future, because a clock was wrong. */
   readonly wasAhead: boolean;
-  /** When the third-oldest of the late events was created; `Infinity` if fewer than three events were late. */
+  /** When the third-oldest late event was created, in epoch ms; `Infinity` if fewer than three events were late. */
   readonly lateFrom: number;
   readonly refused: readonly RefusedListed[];
   /** The ids of events that the inbox refused earlier and has stored now. */
   readonly stored: readonly string[];
 }
 
-/** A listed event that the inbox refused to store. `at` is when the event was created, in epoch ms. */
 export interface RefusedListed extends RefusedEvent {
   readonly type: string;
   readonly at: number;
 }
 
-/** Moves the watermark, opens gaps for unproven spans, and closes gaps that are proven now. */
 export function advance(last: Started, survey: SurveyResult, circumstances: Circumstances): Advance {
   if (!survey.answered) {
     const nothing = { proven: false, unconfirmed: false, opened: [], closed: [] };
-    // The service may refuse a limit that it accepted before, so the next poll begins with the lowest limit.
+    // The service may reject a limit that it accepted before, so the next poll begins with the lowest limit.
     return { ...nothing, state: { ...last, limit: 0 }, reason: 'no-answer' };
   }
   const span = spanToProve(last, survey, circumstances.wasAhead);
@@ -47,7 +43,6 @@ export function advance(last: Started, survey: SurveyResult, circumstances: Circ
 
 type Span = ReturnType<typeof spanToProve>;
 
-/** Returns the span that a survey has to prove. */
 function spanToProve(
   last: Started,
   { watermark, isAhead, settledAt, seen }: SurveyResult,
@@ -64,12 +59,11 @@ function spanToProve(
   const start = wasAhead ? ever : isAhead ? since : known;
   return {
     start,
-    /** The span begins after this time, and includes events that were created exactly at the start date. */
+    /** Exclusive. Events created exactly at the start date are part of the span. */
     begin: start === since ? start - 1 : start,
     end: Math.max(start, since, settledAt),
     isClockWrong,
     confirmed,
-    /** The unconfirmed span, if no response has confirmed it. */
     waiting: confirmed ? null : asked,
   };
 }
@@ -78,7 +72,6 @@ type Ends = Record<string, number>;
 
 type Unproven = ReturnType<typeof findUnproven>;
 
-/** Returns the part of the span that the survey leaves unproven. */
 function findUnproven(
   last: Started,
   { proofs, unconfirmed }: SurveyResult,
@@ -94,21 +87,20 @@ function findUnproven(
     // Until the watermark has moved past the start date, there is nothing to prove.
     if (end > start && from > begin) {
       ends[type] = Math.min(from, end);
-      // Any other reason says more than `no-order`.
+      // Any other reason is more specific than `no-order`.
       if (reason === 'no-order') reason = proofs[type].reason;
     }
-    // More events may be listed just as late.
+    // Other events may be listed just as late.
     if (lateFrom <= start && from >= lateFrom) late[type] = Math.min(from, start);
   }
   const isConfirmable = !isEmpty(ends) && !isClockWrong && unconfirmed !== null && unconfirmed.from <= begin;
   if (isConfirmable) reason = 'unconfirmed';
   if (isClockWrong) reason = 'clock';
   return {
-    /** The time after which each type is proven. */
     provenFrom,
-    /** Where the unproven part of the span ends, by type. This part begins where the span begins. */
+    /** Where the unproven part of the span ends, by type. The unproven part begins at `begin`. */
     ends,
-    /** Where the span ends in which more events may be listed late, by type. */
+    /** By type: events created up to this time may still be listed late. */
     late,
     reason,
     unconfirmed: isConfirmable
@@ -156,7 +148,7 @@ function settle(
       watermark: end,
       gaps,
       limit,
-      // Unchanged while a gap is open, so that a poll that proves the gap notices events that were removed in the meantime.
+      // Unchanged while a gap is open, so that the poll that closes the gap can still notice removed events.
       oldest: end > start && open.length === 0 ? oldest : (last.oldest ?? oldest),
       seen,
       unconfirmed: unconfirmed ?? (open.some((gap) => gap.reason === 'unconfirmed') ? waiting : null),
@@ -169,10 +161,7 @@ function settle(
   };
 }
 
-/**
- * Shortens open gaps by what is proven now, and extends the gaps that the unproven span continues. `rest` is the part
- * of that span that continues no gap.
- */
+/** `rest` is the part of the unproven span that does not continue an existing gap. */
 function carryOver(
   gaps: readonly StoredGap[],
   settledAt: number,
@@ -187,7 +176,6 @@ function carryOver(
       continue;
     }
     if (gap.event) {
-      // This gap closes only when the inbox has stored the event.
       (stored.includes(gap.event.id) ? closed : kept).push(gap);
       continue;
     }
@@ -219,10 +207,10 @@ function isEmpty(ends: Ends): boolean {
   return Object.keys(ends).length === 0;
 }
 
-/** How many open gaps are kept before the oldest gaps are merged. If a poller polls too rarely, every poll opens a gap. */
+/** The maximum number of open gaps. If a poller polls too rarely, every poll opens a gap. */
 const MAX_GAPS = 500;
 
-/** Merges the two oldest open gaps until there are few enough. A merged gap also covers the time between the two gaps. */
+/** Merges the two oldest open gaps, including the time between them, until there are few enough. */
 function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   const [first, second, ...open] = gaps.filter(isOpen);
   if (first === undefined || second === undefined || open.length + 2 <= MAX_GAPS) return gaps;

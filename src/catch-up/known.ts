@@ -1,15 +1,12 @@
-/** Samples the listed events. The next list must contain the same events again. Pure. */
+/** Samples the listed events, because the next list must contain them again. */
 
 import type { EventKey } from './answer.js';
 import type { KnownEvent } from './state.js';
 
-/** How many settled events the sample can contain, and also how many newer events. */
+/** The maximum number of settled events in the sample, and also of newer events. */
 const MAX_KNOWN = 20;
 
-/**
- * Returns the newest settled events, the oldest event, and some newer events. Another replica of the service may not
- * list those newer events yet.
- */
+/** Newer events are counted separately, because another replica of the service may not list them yet. */
 export function toKnown(
   shown: Iterable<readonly [EventKey, ...unknown[]]>,
   last: readonly KnownEvent[],
@@ -29,7 +26,7 @@ export function toKnown(
   return [...new Map(known.map((event) => [event.id, event])).values()];
 }
 
-/** Keeps the newest events, newest first. Sorting a whole long list would take too long. */
+/** Inserts in order, newest first, because sorting a long list would take too long. */
 function insert(newest: KnownEvent[], event: KnownEvent): void {
   if (event.at <= (newest[MAX_KNOWN - 1]?.at ?? Number.NEGATIVE_INFINITY)) return;
   const place = newest.findIndex(({ at }) => event.at > at);

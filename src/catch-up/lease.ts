@@ -1,4 +1,3 @@
-/** Acquires the poll lease, which only one process can hold at a time, and saves the poller's state. */
 import { POLL_NOTE } from '../core/ports.js';
 import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';
@@ -8,21 +7,18 @@ export interface PollLease {
   readonly state: PollState;
   /** Aborts when another process takes over the lease. */
   readonly lost: AbortSignal;
-  /**
-   * Renews the lease by writing to the inbox. Resolves to `false` if another process has taken over the lease. Rejects
-   * if the inbox fails.
-   */
+  /** Resolves to `false` if another process has taken over the lease. Rejects if the inbox fails. */
   readonly renew: () => Promise<boolean>;
   /**
-   * Saves the state and releases the lease. Resolves to `false` if another process has taken over the lease, and to
-   * `null` if the inbox fails.
+   * Also releases the lease. Resolves to `false` if another process took over the lease, and to `null` if the inbox
+   * fails.
    */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
   /** Stops renewing the lease. A lease that is not released expires. */
   readonly drop: () => void;
 }
 
-/** Acquires the lease, and renews it until it is released. Resolves to `null` if another holder has the lease. */
+/** Renews the lease until it is released. Resolves to `null` if another poller holds the lease. */
 export async function acquireLease(
   { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
@@ -41,7 +37,7 @@ export async function acquireLease(
       lost.abort();
       drop();
     } catch {
-      // There is time for two more renewals. If both fail, saving the state fails as well, and that is reported.
+      // There is time for two more renewals. If both fail, saving the state fails too, and that failure is reported.
     }
   };
   // Renewals run one at a time. They must not accumulate if the inbox is slow, and none must run after the release.

@@ -1,4 +1,3 @@
-/** Reads the list during one poll. */
 import type { EventProblem } from '../client/elements.js';
 import type { EventList } from '../client/events.js';
 import {
@@ -20,7 +19,7 @@ import { isSameElement } from './same-event.js';
 /** The part of the client from `stablehooks/client` that the poller uses. */
 export interface PollerClient {
   readonly events: {
-    /** Lists events. Returns the valid events and, separately, the problems with malformed elements. */
+    /** Lists events, and returns the valid events separately from the problems with malformed elements. */
     listWithProblems(query: {
       readonly type?: EventType | undefined;
       readonly limit: number;
@@ -29,16 +28,13 @@ export interface PollerClient {
   };
 }
 
-/**
- * A response from the list, as the client returns it. If you write the client yourself, you can leave out `json` and
- * `servedAt`.
- */
+/** A response from the service's event list. A client that you write yourself can omit `json` and `servedAt`. */
 export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
   Partial<Pick<EventList, 'json' | 'servedAt'>>;
 
 export interface ListedEvent {
   readonly event: UnknownEvent;
-  /** The event's JSON. If the client returns the JSON, it is exactly what the service wrote. */
+  /** Exactly what the service sent, if the client returns it. */
   readonly json: string;
   /** When the event was created, in epoch ms. */
   readonly at: number;
@@ -50,9 +46,8 @@ const PIECE = 5_000;
 export class ListReader {
   readonly #client: PollerClient;
   readonly #signal: AbortSignal;
-  /** The first event that the responses contain for each id. */
   readonly #first = new Map<string, ListedEvent>();
-  /** The ids that different events in the responses share, with the creation time of the newest such event. */
+  /** The ids that different events share, each with the creation time of the newest of these events. */
   readonly #conflicts = new Map<string, number>();
   readonly #malformed: (readonly EventProblem[])[] = [];
   readonly #failures = new Map<string, PollProblem>();
@@ -64,7 +59,7 @@ export class ListReader {
     this.#signal = signal;
   }
 
-  /** Sends a query. Resolves to `null` if the query fails or is aborted. */
+  /** Resolves to `null` if the query fails or is aborted. */
   async read(query: ListQuery): Promise<ListAnswer | null> {
     const signal = this.#signal;
     if (signal.aborted) return null;
@@ -108,7 +103,7 @@ export class ListReader {
       const isOther = typeof type === 'string' && type !== '' && !isEventType(type);
       if (!isOther) unreadable.push(timeOf(value));
     }
-    // The client left out some elements. They could be anything.
+    // The elements that the client left out could be anything.
     if (size > events.length + problems.length) unreadable.push(null);
     return {
       size,
@@ -122,19 +117,17 @@ export class ListReader {
     return this.#first.size;
   }
 
-  /** Returns the events that were created at `from` or later. `from` is in epoch ms. */
+  /** `from` is in epoch ms, inclusive. */
   found(from: number): readonly ListedEvent[] {
     return [...this.#first.values()].filter(({ at }) => at >= from);
   }
 
-  /** Returns the ids that different events share, if the newest such event was created at `from` (epoch ms) or later. */
   conflicts(from: number): ReadonlySet<string> {
     const ids = new Set<string>();
     for (const [id, at] of this.#conflicts) if (at >= from) ids.add(id);
     return ids;
   }
 
-  /** Returns the problems, but leaves out events and elements that were created before `from`, in epoch ms. */
   problems(from: number): readonly PollProblem[] {
     const problems = [...this.#failures.values()];
     let most: readonly EventProblem[] = [];
@@ -144,7 +137,7 @@ export class ListReader {
     }
     if (most[0] !== undefined) problems.push(malformedProblem(most[0], most.length));
     const message =
-      'The list contains two different events with this id. The first one is used. Report this to the service.';
+      "The service's event list contains two different events with this id. The poller uses the one that it read first. Report this to the service.";
     for (const id of this.conflicts(from)) problems.push({ code: 'ERR_EVENT_CONFLICT', message, id });
     return problems;
   }
@@ -157,17 +150,14 @@ export async function runSurvey(list: ListReader, options: SurveyOptions): Promi
   return step.value;
 }
 
-/**
- * Returns when a malformed element was created, in epoch ms, or `null` if its `created_at` is not an RFC 3339
- * date-time. `Date.parse` alone would accept other formats as well.
- */
+/** `null` unless `created_at` is an RFC 3339 date-time. `Date.parse` alone would accept other formats as well. */
 function timeOf(element: unknown): number | null {
   const { created_at }: { readonly created_at?: unknown } = Object(element);
   const time = isDateTime(created_at) ? createdAtMs({ created_at }) : Number.NaN;
   return Number.isNaN(time) ? null : time;
 }
 
-/** Creates one problem for all malformed elements. It leaves out their ids, which could contain anything, even the token. */
+/** Leaves out the ids of the elements, because an id could contain anything, even the token. */
 function malformedProblem({ index, fields }: EventProblem, count: number): PollProblem {
   const which =
     count === 1

@@ -1,4 +1,3 @@
-/** The options of the poller. */
 import { ConfigError } from '../core/errors.js';
 import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
@@ -12,47 +11,41 @@ import type { PollReport } from './report.js';
 
 /** Options of `createPoller`. */
 export interface PollerOptions {
-  /** The client that reads the service's list, such as the result of `createClient` from `stablehooks/client`. */
+  /** The client that reads the service's event list, such as the result of `createClient` from `stablehooks/client`. */
   readonly client: PollerClient;
   /**
    * The receiver that runs the events that the poller finds. The receiver's inbox also stores the watermark. All
-   * processes and jobs of your app must share this inbox, because a different inbox doesn't know which events were
-   * pushed and handled already. If you pass a function, the first poll calls it.
+   * processes and jobs of your app must share this inbox, because a different inbox wouldn't know which events have
+   * already been pushed and handled. If you pass a function, the first poll calls it.
    */
   readonly receiver: ReceiverSource;
   /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /**
-   * The highest `limit` that the poller sends in a query. If `listMax` is higher, `listMax` is used instead. @default
-   * 20_000
-   */
+  /** The maximum `limit` of a query. If `listMax` is higher, `listMax` is used instead. @default 20_000 */
   readonly maxLimit?: number | undefined;
   /**
-   * The number of events that the service is guaranteed to return if it has that many and `limit` allows that many. The
-   * poller treats a smaller response as complete. Set this option only if the service documents the number, because too
-   * high a value hides missing events.
+   * How many events the service is guaranteed to return in one response if that many events match and `limit` allows
+   * it. The poller treats a smaller response as complete. Set this option only if the service documents this number,
+   * because too high a value hides missing events.
    * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger response
    */
   readonly listMax?: number | undefined;
   /**
-   * The longest time that an event can take to appear in the list after its `created_at`, in ms. The watermark stays
-   * this far behind the current time.
-   * @default 300_000
+   * The maximum time between an event's `created_at` and its appearance in the service's event list, in ms. The
+   * watermark stays this far behind the current time. @default 300_000
    */
   readonly lagMs?: number | undefined;
   /**
    * How far out of order neighbouring events in the list can be, in ms. Up to one event in ten can be further out of
-   * order.
-   * @default 1_000
+   * order. @default 1_000
    */
   readonly disorderMs?: number | undefined;
   /**
    * The time from the start of one poll to the start of the next, in ms. The poller varies this time at random by up to
-   * 10 %.
-   * @default 60_000
+   * 10 %. @default 60_000
    */
   readonly intervalMs?: number | undefined;
-  /** How long, in ms, other processes wait before they take over polling if this process dies. @default 30_000 */
+  /** How long other processes wait before they take over polling when this process dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
    * The start date. The first poll stores the start date in the inbox, and events created before the start date are
@@ -66,8 +59,7 @@ export interface PollerOptions {
   readonly since?: Date | undefined;
   /**
    * Whether to record and handle all listed events, however old they are. Nothing is proven about events from before
-   * the start date.
-   * @default false
+   * the start date. @default false
    */
   readonly backfill?: boolean | undefined;
   /** Receives log lines about gaps, failing polls and configuration mistakes. @default console */
@@ -76,8 +68,7 @@ export interface PollerOptions {
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
   /**
    * Called once when a gap opens and once when the gap closes. The poller also logs both, and logs errors that this
-   * function throws.
-   * @default none
+   * function throws. @default none
    */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
   /** Replaces time, timers and randomness in tests. @default the platform's */
@@ -86,13 +77,11 @@ export interface PollerOptions {
 
 export type PollerSettings = ReturnType<typeof toPollerSettings>;
 
-/** The settings of one poll, with the receiver itself instead of a function that returns it. */
 export type OpenSettings = Omit<PollerSettings, 'receiver'> & {
   readonly receiver: Receiver;
   readonly parts: ReceiverParts;
 };
 
-/** The rules for the options that all functions that read the list have in common. */
 export const LIST_RULES = {
   client: required(
     rule('a client, such as the result of createClient() from stablehooks/client', (client) => {

@@ -1,42 +1,31 @@
-/** Reads the order of a response, and confirms it with a second response. Pure. */
 import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import type { GapReason } from './state.js';
 
-/** A result counts as evidence only if the probability of getting it by chance is at most this high. */
+/** The maximum probability of a chance result that still counts as evidence. */
 const MAX_CHANCE = 1e-9;
 
-/** A list reaches back to a time only if this many of its events are that old, because one or two may be listed late. */
+/** A list counts as reaching back to a time only if this many of its events are that old: one or two may be listed late. */
 export const REACH_EVENTS = 3;
 
-/**
- * One in this many events can be listed late, which means that the event is older than its place by more than the
- * disorder.
- */
+/** One in this many events can be listed late: older than its place in the list suggests, by more than the disorder. */
 const LATE_SHARE = 10;
 
-/** A list that is sorted by time, in either direction. */
 export interface Order {
   /** The events in order, newest first, without late events. */
   readonly events: readonly EventKey[];
   /** At least {@link REACH_EVENTS} events are as old as this time, which is in epoch ms. */
   readonly tail: number;
-  /**
-   * The most by which an event is newer than its place in the list, in ms. If a list is sorted by when events were
-   * listed, a lag looks the same.
-   */
+  /** The most by which an event is newer than its place suggests, in ms. A lag in listing events looks the same. */
   readonly sink: number;
 }
 
-/**
- * Returns the order of a response, or `null` if a shuffled list could look the same by chance, for example because
- * fifty events have the same time.
- */
+/** `null` if a shuffled list could look the same by chance, for example because fifty events have the same time. */
 export function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const dated = datedEvents(answer);
   for (const events of [dated, dated.toReversed()]) {
     const lateness = latenessOf(events);
-    // Late events say nothing about other events.
+    // Late events say nothing about the order of the others.
     const kept = events.filter((_, index) => (lateness[index] ?? 0) <= disorderMs);
     const outliers = events.length - kept.length;
     const times = kept.map(({ at }) => at).sort((a, b) => b - a);
@@ -51,7 +40,7 @@ export function readOrder(answer: ListAnswer, disorderMs: number): Order | null 
   return null;
 }
 
-/** Returns the events in a response, without events whose time a `Date` cannot represent. */
+/** Leaves out events whose time a `Date` cannot represent. */
 function datedEvents({ events }: ListAnswer): readonly EventKey[] {
   return [...events.values()].filter(({ at }) => Number.isFinite(at));
 }
@@ -78,11 +67,7 @@ function measureSink(events: readonly EventKey[]): number {
   }, 0);
 }
 
-/**
- * Whether randomly ordered events would end up in this order with a probability below `maxChance`, which is a
- * logarithm. Each event has a number of possible places among the newer events. Only some of these places fit the
- * order, because only events within `disorderMs` can change places. The shares of fitting places are multiplied.
- */
+/** Multiplies the shares of each event's possible places that fit the order. `maxChance` is a logarithm. */
 function isMoreThanChance(
   times: readonly number[],
   { disorderMs, maxChance }: { readonly disorderMs: number; readonly maxChance: number },
@@ -97,10 +82,7 @@ function isMoreThanChance(
   return false;
 }
 
-/**
- * Returns how far events are out of order, in ms, in the direction that fits better. The worst events, one in {@link
- * LATE_SHARE}, are ignored.
- */
+/** In ms, for the direction that fits better. The worst events, one in {@link LATE_SHARE}, are ignored. */
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);
   if (dated.length < REACH_EVENTS) return null;
@@ -113,13 +95,10 @@ export function measureDisorder(answer: ListAnswer): number | null {
 /** The limit of the query that confirms a window, as a share of the number of events in the window. */
 export const PROBED_SHARE = 0.6;
 
-/** The probe must contain this many events. A server that cuts off the list at random passes once in a million times. */
+/** The minimum number of events in a probe. A server that cuts off the list at random passes once in a million times. */
 export const MIN_PROBED_EVENTS = 20;
 
-/**
- * Returns `null` if the probe, which is a smaller response, contains the newest events of a larger response. A server
- * that picks any fifty events and then sorts them fails this test.
- */
+/** `null` if the probe contains the newest events. A server that picks any fifty events and sorts them fails this test. */
 export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
   if (ignoresLimit(probe)) return 'no-order';
@@ -135,20 +114,15 @@ export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: numbe
   return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
 }
 
-/**
- * Whether the service ignores the limit. The order of such a response is not read, because no probe could confirm it.
- */
+/** The order of a response that ignores the limit is not read, because no probe could confirm the order. */
 export function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
 }
 
-/** The highest probability with which a server that cuts off a shuffled list before it filters can pass the test. */
+/** The maximum probability of passing the test for a server that cuts off a shuffled list before it filters. */
 const MAX_FILTER_CHANCE = 1e-6;
 
-/**
- * Returns a query for one type. The limit is the number of events of that type in the response. Returns `null` if no
- * type is scattered widely enough over the response.
- */
+/** `null` if no type is scattered widely enough over the response. */
 export function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
   const events = datedEvents(whole);
   const probes = EVENT_TYPES.map((type) => {

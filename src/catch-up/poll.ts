@@ -1,4 +1,3 @@
-/** Runs one poll: reads the list, records the events, saves the state, and runs due events. */
 import { isKnownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import { nextTurn } from '../core/runtime.js';
@@ -29,7 +28,7 @@ interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
   readonly isFirst: boolean;
-  /** Whether the poller was started. If so, its timer starts the polls, which then do not run in the context of a caller. */
+  /** Whether the poller was started. Its timer then starts the polls, which must not run in a caller's context. */
   readonly isTimed: boolean;
 }
 
@@ -40,7 +39,7 @@ interface LeasedOptions extends PollOptions {
   readonly startedAt: number;
 }
 
-/** Runs one poll. Never rejects. */
+/** Never rejects: the report contains the failure. */
 export async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const { logger, runtime } = settings;
   const startedAt = runtime.elapsed();
@@ -101,7 +100,6 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
 type Survey = Awaited<ReturnType<typeof readSurvey>>;
 type Found = Awaited<ReturnType<typeof recordFound>>;
 
-/** Reads the list. Returns the result together with the state before the poll and the start date. */
 async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   const { lease, halt, startedAt } = options;
   let { state } = lease;
@@ -109,25 +107,23 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   const ourClock = { earlier: startedAt, later: startedAt };
   const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
   const settledAt = startedAt - settings.lagMs;
-  // A first poll that looks back could call a list complete that lost events before any poll saw it, so the list is compared
-  // with the inbox. If the inbox fails, the poll ends, because later polls do not compare.
+  // The list may have lost events before any poll saw it, so a first poll that looks back compares it with the inbox. If
+  // the inbox fails, the poll ends, because later polls do not make this comparison.
   if (first && watermark < settledAt && state.oldest === null) {
     state = { ...state, oldest: await oldestReceived(settings, settledAt) };
   }
   // Events created exactly at the start date are included.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
-  // Looks back further until the watermark has moved past the start date.
   const pushed = await pushedSince(settings, begin, watermark === state.since);
   const list = new ListReader(settings.client, halt);
   const result = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state, pushed });
   return { state, list, result, start: toStart(settings, state, result.clocks) };
 }
 
-/** How many events are recorded at a time. Between two batches, the inbox and the process can handle deliveries. */
+/** Events are recorded in batches of this size, so that deliveries can be handled between two batches. */
 const RECORD_BATCH = 500;
 
-/** Records all events from the start date on as due, oldest first, unless the inbox fails or refuses some of them. */
 async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLease) {
   const oldestFirst = survey.list.found(survey.start.takeFrom).toSorted((a, b) => a.at - b.at);
   const taken = oldestFirst.length;
@@ -136,7 +132,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   const problems: PollProblem[] = [];
   let refusal: unknown;
 
-  /** Records a page. If that fails although the inbox can write, records each half by itself, down to single events. */
+  /** If a page fails although the inbox can write, records each half separately, down to single events. */
   async function record(page: readonly ListedEvent[]): Promise<void> {
     try {
       const json = page.map((each) => each.json);
@@ -168,7 +164,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
       if (from > 0) await nextTurn(settings.runtime);
       await record(oldestFirst.slice(from, from + RECORD_BATCH));
     }
-    // If the inbox refuses every event, the events are not the cause.
+    // If the inbox refuses every event, the problem lies with the inbox.
     if (taken > 0 && refused.length === taken) throw refusal;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
@@ -176,10 +172,9 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   return { ...survey, events, refused, taken, problems };
 }
 
-/** If the inbox refuses more events than this, the events are not the cause. */
+/** If the inbox refuses more events than this, the problem lies with the inbox and not with the events. */
 const MAX_REFUSED = 100;
 
-/** Returns the error code of the driver, or the code of this package's error if the driver gave none. */
 function toCode(error: unknown): string {
   const { code, cause } = Object(error) as { readonly code?: unknown; readonly cause?: unknown };
   return String(Object(cause).code ?? code).slice(0, 100);
@@ -188,35 +183,34 @@ function toCode(error: unknown): string {
 async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
   const { state, list, start } = found;
   const { answered, isAhead, until } = found.result;
-  // An event that runs for the first time is not stored yet, so a later poll must find the event if this process dies.
+  // An event that is running for the first time is not stored yet, so a later poll must find it if this process dies.
   const running = found.events.filter((each) => each.result === 'running').map(({ at }) => at);
   const provableUntil = Math.min(found.result.settledAt, ...running.map((at) => at - 1));
   const isHeld = running.some((at) => at <= (state.watermark ?? start.since));
   // A poll that was stopped before it had read and recorded the whole list opens no gap.
   const isWhole = answered && found.problems.length === 0 && !options.halt.aborted && !isHeld;
   const result = { ...found.result, answered: isWhole, settledAt: provableUntil };
-  // Otherwise, the stored start date is kept.
   const last = { ...state, since: isWhole ? start.since : (state.since ?? start.since) };
   const wasAhead = isAhead || (answered && start.wasAhead);
-  // Events that are new to the inbox although the watermark had already passed them, oldest first.
+  // New events that the watermark had already passed, oldest first.
   const late = found.events.filter(({ event, at, result: known }) => {
     const isBefore = at > last.since && at <= (last.watermark ?? last.since) && !wasAhead;
     return isBefore && known === 'new' && isKnownEvent(event) && !isInGap(last, event.type, at);
   });
-  // One or two late events say nothing about other events.
+  // One or two late events do not suggest that other events were late as well.
   const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
   const earlier = state.gaps.flatMap(({ event }) => event?.id ?? []);
   const stored = earlier.filter((id) => found.events.some(({ event }) => event.id === id));
   const { refused } = found;
   const advanced = advance(last, result, { ...start, lateFrom, refused, stored });
   const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
-  // If only `listMax` suggested that an earlier response was complete, that response should have contained every late event.
+  // The late events were missing from a response that counted as complete only because of `listMax`.
   const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);
   const seen = { ...result.seen, listMaxRefuted: result.seen.listMaxRefuted || isRefuted };
 
   const problems = [...found.problems];
   if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
-  // The `Date` header contains whole seconds (RFC 9110, 6.6.1).
+  // The `Date` header has a resolution of one second (RFC 9110, 6.6.1).
   if (until < options.startedAt - settings.lagMs - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
   if (seen.listMaxRefuted && !wasRefuted) problems.push(problemOf('ERR_LIST_MAX'));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
@@ -240,7 +234,6 @@ function toAttempt(last: LastAttempt | undefined, at: number, failure: PollProbl
   return { at, error, message, failingSince: last?.failingSince ?? at };
 }
 
-/** Runs the events that are due in the inbox, both those that this poll found and those that were waiting already. */
 async function redriveDue(
   { receiver }: Pick<OpenSettings, 'receiver'>,
   { signal, isTimed }: PollOptions,
@@ -253,7 +246,7 @@ async function redriveDue(
     if (error !== undefined && isFailure(kind))
       problems.push(toProblem(error, { code: error.code, id: event.id }));
   };
-  // A platform may stop the process once its cron job has ended, so only polls that a timer starts leave handlers running.
+  // A platform may stop the process when its cron job ends, so only a poll started by a timer may leave handlers running.
   const waitUntil = isTimed ? () => undefined : undefined;
   try {
     return { counts: await receiver.redrive({ signal, onOutcome, waitUntil }), kinds, problems };

@@ -7,13 +7,13 @@ import { poll } from './poll.js';
 import type { PollProblem } from './problems.js';
 import type { PollReport } from './report.js';
 
-/** Polls the service's list for events that push missed. */
+/** Polls the service's event list for events that push missed. */
 export interface Poller {
   /**
    * Polls once, or joins the poll that is already running. Never rejects: the report contains the failures. If you
    * haven't started the poller and a handler exceeds `handlerTimeoutMs`, the promise resolves only when that handler
-   * returns or its lease expires. Aborting `signal` ends the poll early. The poll then waits only for running handlers
-   * that have not exceeded `handlerTimeoutMs`. The events that the poll found stay in the inbox.
+   * returns or the event's lease expires. Aborting `signal` ends the poll early. The poll then waits only for running
+   * handlers that have not exceeded `handlerTimeoutMs`. The events that the poll found stay in the inbox.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls immediately, and then every `intervalMs`. The timer doesn't keep the process alive. */
@@ -28,8 +28,8 @@ export interface Poller {
 }
 
 /**
- * Creates a poller. The poller reads the service's list, stores and runs the events that push missed, and reports the
- * time up to which no event is missing. Pass it a client and your app's receiver, whose inbox must be durable. The
+ * Creates a poller. The poller reads the service's event list, stores and runs the events that push missed, and reports
+ * the time up to which no event is missing. Pass it a client and your app's receiver, whose inbox must be durable. The
  * poller never runs two polls at the same time.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
@@ -43,7 +43,6 @@ export interface Poller {
 export function createPoller(options: PollerOptions): Poller {
   const settings = toPollerSettings(options);
   const { runtime, logger, onReport, onGap } = settings;
-  /** Identifies this poller among the processes that share the inbox. */
   const holder = runtime.uuid();
   let isStarted = false;
   let stopping = new AbortController();
@@ -52,9 +51,9 @@ export function createPoller(options: PollerOptions): Poller {
   let ended: Promise<unknown> = Promise.resolve();
   let timer: unknown;
   let isFirst = true;
-  /** Whether the last poll failed. A failure is logged once, and not again at every poll. */
+  /** A failure is logged once, not at every poll. */
   let isFailing = false;
-  /** The ids that different events share and that have been logged. Every poll finds them again. */
+  /** Conflicting ids that have been logged. Every poll finds them again. */
   const conflicts = new Set<string>();
 
   function pollOnce({ signal }: PollOnceOptions = {}): Promise<PollReport> {
@@ -93,12 +92,11 @@ export function createPoller(options: PollerOptions): Poller {
     return report;
   }
 
-  /** Polls immediately, and then at intervals until `stopped` aborts. */
   async function run(stopped: AbortSignal): Promise<void> {
     const startedAt = runtime.elapsed();
     const { problems } = await pollOnce();
     if (stopped.aborted) return;
-    // Waits as long as the service asked, but for an hour at most.
+    // Waits as long as the service asked, but at most an hour.
     const asked = Math.min(MAX_WAIT_MS, Math.max(0, ...problems.map(({ retryAfterMs = 0 }) => retryAfterMs)));
     // Varied by up to a tenth, so that processes that start together do not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
@@ -135,7 +133,7 @@ export function createPoller(options: PollerOptions): Poller {
   };
 }
 
-/** The longest time, in ms, that the poller waits because the service sent a `Retry-After`. */
+/** The maximum time to wait because of a `Retry-After`, in ms. */
 const MAX_WAIT_MS = 3_600_000;
 
 interface PollOnceOptions {

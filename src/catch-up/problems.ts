@@ -25,23 +25,22 @@ const MESSAGES = {
   ERR_LIST_MAX:
     'The list returned fewer events than `listMax` although it contains more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
-    'Some events were listed more than lagMs after they were created, when the watermark had already passed them. They are recorded, and `ids.late` in the report contains their ids. Raise lagMs.',
+    'Some events were listed more than lagMs after they were created, when the watermark had already passed them. Those events are recorded, and `ids.late` in the report contains their ids. Raise lagMs.',
 } as const;
 
 /**
  * The codes that the poller itself reports. Two of them are about listed events:
  *
  * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers the element.
- * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The poller uses the first event.
+ * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The poller uses the event that it read first.
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
-/** Creates a problem that the poller itself reports and that isn't about a single event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** Turns an error into a problem. This package's errors keep their code, and any other error gets the given code. */
+/** Errors of this package keep their own code. Any other error gets `code`. */
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },

@@ -1,11 +1,10 @@
-/** Tells what polls have proven since a point in time, so that tools can distinguish late events from missing events. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { toIso } from './gap-text.js';
 import type { PollState } from './state.js';
 
 /**
- * A span of time in which no event is missing: the inbox has every event that the service has listed and that was
- * created in this span. Times are in ISO 8601.
+ * A span of time in which no event is missing: the inbox has every event created in this span that the service has
+ * listed. Times are in ISO 8601.
  */
 export interface ProvenSpan {
   /** The span begins after this time. */

@@ -19,12 +19,12 @@ export interface PollReport {
    */
   readonly unconfirmed: boolean;
   /**
-   * The inbox has every event of the five types that was created between the start date (`since`) and this time, except
-   * in the gaps. In ISO 8601; `null` if another process is polling, if the inbox failed, or if no request to the list
-   * has succeeded yet.
+   * No event of the five types that was created between the start date (`since`) and this time is missing from the
+   * inbox, except in the gaps. In ISO 8601; `null` if another process is polling, if the inbox failed, or if no request
+   * for the list has succeeded yet.
    */
   readonly watermark: string | null;
-  /** How many distinct valid events this poll read from the list. */
+  /** How many distinct valid events this poll read from the service's event list. */
   readonly fetched: number;
   /** How many of the `fetched` events were created before the start date. These events are neither recorded nor handled. */
   readonly skipped: number;
@@ -38,8 +38,8 @@ export interface PollReport {
   /** How many of the `fetched` events are still waiting to be run, as far as this poll knows. */
   readonly waiting: number;
   /**
-   * How many of the `new` events the list marks as `delivered`. The service marks an event this way when any endpoint
-   * responds with a 2xx. Events from before the start date don't count.
+   * How many of the `new` events the service's event list marks as `delivered`. The service marks an event this way
+   * when any endpoint responds with a 2xx. Events from before the start date don't count.
    */
   readonly deliveredButUnseen: number;
   /** How many events were handled during this poll, including events that were already waiting in the inbox. */
@@ -53,9 +53,9 @@ export interface PollReport {
    * than `lagMs` allows.
    */
   readonly late: number;
-  /** The ids of the events that each of these counts includes, up to 1,000 per count. */
+  /** The ids of the events in each of these counts, up to 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
-  /** How many requests were made to the list, including failed requests. The client's own retries don't count. */
+  /** How many requests for the event list were made, including failed requests. The client's own retries don't count. */
   readonly requests: number;
   /** The verdict on the whole list, and on each type that was queried separately. */
   readonly verdicts: readonly ListVerdict[];
@@ -66,8 +66,8 @@ export interface PollReport {
   /** The gaps that this poll closed. Their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
   /**
-   * What this poll proved, or why it proved nothing and what to do about it. The text stays the same while the
-   * situation stays the same.
+   * What this poll proved, or why it proved nothing and what to do about it. Advice in the text stays the same as long
+   * as the situation does.
    */
   readonly diagnosis: string;
   /** Failures, and signs that something is wrong. The report contains up to 1,000 of them. */
@@ -88,7 +88,6 @@ export interface PollReport {
 
 type Listed = 'new' | 'recovered' | 'deliveredButUnseen' | 'late' | 'failed';
 
-/** The report of a poll that did not read the list. */
 export const EMPTY_REPORT: PollReport = {
   proven: false,
   unconfirmed: false,
@@ -109,7 +108,7 @@ export const EMPTY_REPORT: PollReport = {
   gaps: [],
   gapsOpened: [],
   gapsClosed: [],
-  diagnosis: 'This poll did not read the list.',
+  diagnosis: "This poll did not read the service's event list.",
   problems: [],
   doubtful: false,
   redriven: null,
@@ -206,7 +205,7 @@ export function toReport({
 const openOf = (gaps: readonly StoredGap[]) =>
   gaps.map((gap) => toGap(gap)).filter(({ state }) => state === 'open');
 
-/** The outcomes after which this process need not run the event again. */
+/** After these outcomes, this process does not have to run the event again. */
 const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([
   'handled',
   'duplicate',

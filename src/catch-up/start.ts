@@ -1,4 +1,3 @@
-/** Decides where a poll begins: at which start date, and which span the poll tries to prove. */
 import { createdAtMs, isEventType, isTestId } from '../core/events.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import type { Evidence } from './evidence.js';
@@ -7,13 +6,10 @@ import type { KnownEvent, OldestListed, PollState } from './state.js';
 
 const PUSHED_RECORDS = 100;
 
-/** How long before the start date pushed events are also compared with the list. No service removes events this early. */
+/** Pushed events this far before the start date are also compared with the list: no service removes events so soon. */
 const LOOK_BACK_MS = 3_600_000;
 
-/**
- * Returns the first pushed events that were created and received after `begin`, or no events if the inbox has no
- * `list`. If `isFirst` is true, earlier events are included.
- */
+/** Returns no events if the inbox has no `list`. If `isFirst` is true, looks back further than `begin`. */
 export async function pushedSince(
   open: OpenSettings,
   begin: number,
@@ -39,7 +35,7 @@ async function listRecords(
 
 const FIRST_RECORDS = 500;
 
-/** Returns the oldest of the first events that the inbox received. A list without an event that old has lost events. */
+/** A list that contains no event as old as this one has lost events. */
 export async function oldestReceived(open: OpenSettings, settledAt: number): Promise<OldestListed | null> {
   const records = await listRecords(open, { state: 'done', limit: FIRST_RECORDS });
   let at = Number.POSITIVE_INFINITY;
@@ -51,11 +47,7 @@ export async function oldestReceived(open: OpenSettings, settledAt: number): Pro
   return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 
-/**
- * Returns the start date, the time from which on events are recorded, and whether a wrong clock had set the stored
- * start date. Times are in epoch ms. The start date can change until the first poll that gets a response has ended. A
- * start date in the future moves back together with the watermark, so that the span between the two keeps its length.
- */
+/** A start date in the future moves back together with the watermark, so that the span between them keeps its length. */
 export function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
   { since: stored, watermark }: PollState,
@@ -69,10 +61,7 @@ export function toStart(
   return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
 }
 
-/**
- * Returns where the oldest gap begins if this poll should spend requests on gaps, and `Infinity` otherwise. The first
- * poll spends requests on gaps, and so do the polls that are 1, 2, 4, … intervals after a gap opened.
- */
+/** Only the first poll and the polls 1, 2, 4, … intervals after a gap opened spend requests on gaps. */
 export function gapToTry(
   { gaps, watermark }: PollState,
   { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,

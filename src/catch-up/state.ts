@@ -3,10 +3,10 @@ import type { Awaitable } from '../core/awaitable.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 
 /**
- * Why events may be missing in a span.
+ * Why events may be missing in a span. In these descriptions, the list is the service's event list.
  *
  * - `unconfirmed`: the list is either complete or cut off at the service's maximum, and no larger response has shown
- *   which.
+ *   which is the case.
  * - `not-reached`: the list contains only its newest events, which don't reach back to the span that is already proven.
  * - `oldest-first`: the list contains only its oldest events.
  * - `no-order`: the list is incomplete, and its order is not confirmed.
@@ -54,10 +54,7 @@ export interface StoredGap {
   /** The end of the span, inclusive, for each type of event that may be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
-  /**
-   * The event that the inbox refuses to store, if the gap is about a single event. The gap closes once the inbox has
-   * that event.
-   */
+  /** Set if the gap is about a single event that the inbox refuses to store. Once the event is stored, the gap closes. */
   readonly event?: RefusedEvent | undefined;
   /** When the poll that opened the gap started. */
   readonly openedAt: number;
@@ -65,7 +62,10 @@ export interface StoredGap {
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
-/** The oldest event in the list when the list was last known to be complete and no gap was open. Times are in epoch ms. */
+/**
+ * The oldest event in the service's event list as of the last poll that saw the complete list and left no gap open.
+ * Times are in epoch ms.
+ */
 export interface OldestListed {
   /** When the event was created; `null` if the list was cut off at every poll. */
   readonly at: number | null;
@@ -80,7 +80,7 @@ export interface KnownEvent {
   readonly at: number;
 }
 
-/** What the poller has learned from the list's responses in all polls so far. */
+/** What the poller has learned from the responses of the service's event list in all polls so far. */
 export interface SeenAnswers {
   /** The number of different events in the largest response to a query for all types. */
   readonly all: number;
@@ -88,18 +88,17 @@ export interface SeenAnswers {
   readonly type: number;
   /** Whether a response contradicted the poller's `listMax`. If so, the poller ignores `listMax`. */
   readonly listMaxRefuted: boolean;
-  /** Events that the last list contained and that the next list must contain as well. @default none */
+  /** Events that were listed at the last poll and that must be listed at the next poll as well. @default none */
   readonly known?: readonly KnownEvent[] | undefined;
   /**
-   * When the oldest event that the list has ever contained was created, in epoch ms. If the first list was empty, this
-   * is the time up to which that list could be judged. Whether the service keeps older events is unknown.
+   * The creation time of the oldest event that was ever listed, in epoch ms. If the first poll found an empty list,
+   * this is the time up to which that poll could judge the list. Whether the service keeps older events is unknown.
    * @default the start date
    */
   readonly shownFrom?: number | undefined;
   /**
    * Known events that are missing from the list although the list contains older events. Until these events reappear,
-   * the list proves nothing about events created up to `until`, in epoch ms.
-   * @default none
+   * the list proves nothing about events created up to `until`, in epoch ms. @default none
    */
   readonly lost?:
     | {
@@ -122,21 +121,15 @@ export interface Unconfirmed {
   readonly from: number;
   /** The end of the span, inclusive. A gap covers the part that has not been proven yet. */
   readonly until: number;
-  /**
-   * A response with more events than this confirms the span. `null` if the poller's own limit may have cut off the
-   * list.
-   */
+  /** A response with more events than this confirms the span; `null` if the poller's limit may have cut off the list. */
   readonly size: number | null;
 }
 
-/**
- * The last poll that had the lease. If that poll could not read the list or record events, `error` says why. Times are
- * in epoch ms.
- */
+/** The last poll that held the lease. Times are in epoch ms. */
 export interface LastAttempt {
   /** When the poll started. */
   readonly at: number;
-  /** The code of the error. @default none: the poll succeeded */
+  /** The error code, if the poll could not read the list or record events. @default none: the poll succeeded */
   readonly error?: string | undefined;
   /** The error message, without secrets. */
   readonly message?: string | undefined;
@@ -149,18 +142,15 @@ export interface PollState {
   /** The start date; `null` before the first poll. Events created before this date are neither recorded nor handled. */
   readonly since: number | null;
   /**
-   * The inbox has every event of the known types that was created between the start date and this time, except in the
-   * gaps. `null` until the list has responded for the first time.
+   * No event of the known types that was created between the start date and this time is missing from the inbox, except
+   * in the gaps. `null` until the list has responded for the first time.
    */
   readonly watermark: number | null;
   /** The gaps, in the order in which they were opened. */
   readonly gaps: readonly StoredGap[];
   /** The `limit` that was sufficient at the last poll; 0 if that poll failed, or before the first poll. */
   readonly limit: number;
-  /**
-   * Lets the poller notice when the service removes events from its list; `null` until the list has contained an
-   * event.
-   */
+  /** Lets the poller notice when the service removes listed events; `null` until an event has been listed. */
   readonly oldest: OldestListed | null;
   /** What the poller has learned from the list's responses. @default nothing yet */
   readonly seen?: SeenAnswers | undefined;
@@ -175,10 +165,7 @@ export interface PollState {
 /** The poller's state before the first poll. */
 export const EMPTY_POLL_STATE: PollState = { since: null, watermark: null, gaps: [], limit: 0, oldest: null };
 
-/**
- * Reads the state that the poller last saved, or {@link EMPTY_POLL_STATE} before the first poll. Doesn't acquire the
- * poll lease.
- */
+/** Reads the last saved state, or {@link EMPTY_POLL_STATE} before the first poll. Doesn't acquire the poll lease. */
 export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<PollState> {
   const note = await inbox.readNote(POLL_NOTE);
   return note === null ? EMPTY_POLL_STATE : (JSON.parse(note) as PollState);
@@ -186,7 +173,7 @@ export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<Pol
 
 /**
  * Saves the state. If you pass a `holder`, the state is saved only if that holder was the last to acquire the poll
- * lease. Otherwise, the result is `false`.
+ * lease. If another holder has acquired the lease since, the result is `false`.
  */
 export const writePollState = (
   inbox: Pick<Inbox, 'writeNote'>,

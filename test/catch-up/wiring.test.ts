@@ -154,7 +154,7 @@ test('a list that does not answer is logged once, and so is its return', async (
   const poller = createPoller({ client, receiver: receiverOf(), since: new Date(0), logger });
   const first = await poller.pollOnce();
   expect(first).toMatchObject({ proven: false, watermark: null, gaps: [] });
-  expect(first.diagnosis).toMatch(/^The list could not be read/);
+  expect(first.diagnosis).toMatch(/^The service's event list could not be read/);
   await poller.pollOnce();
   down = false;
   await poller.pollOnce();

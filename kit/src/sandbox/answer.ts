@@ -1,7 +1,7 @@
 import { type EndpointAnswer, LOSSES } from '../io/answer.js';
 import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
 
-/** The sandbox faults that should make a receiver refuse the delivery. */
+/** The sandbox faults that should make a receiver reject the delivery. */
 const FORGERIES = ['corruptSignature', 'reserialise'] as const;
 
 export function answerOf(attempt: Attempt): EndpointAnswer {

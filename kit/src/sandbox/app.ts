@@ -32,7 +32,7 @@ interface AppParts {
   readonly clock: Clock;
   readonly faults: FaultSource;
   readonly feed: Feed;
-  /** Counts the requests under `/v1`. After each reset, the count starts at 1 again. */
+  /** Counts the requests under `/v1`, starting at 1 again after each reset. */
   readonly nextRequest: () => number;
   /** When the token was last renewed, by the sandbox's clock. */
   readonly tokenRenewedAt: () => number;
@@ -44,17 +44,13 @@ interface AppOptions {
   readonly maxLimit: number;
 }
 
-/**
- * If a request arrives over a socket, Hono passes Node's own request and response to a route. Otherwise, it passes
- * neither.
- */
+/** Empty unless the request arrived over a socket. */
 interface Env {
   Bindings: Partial<HttpBindings>;
 }
 
 type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 
-/** Serves the sandbox over HTTP: the service under `/v1`, and the control API under `/sandbox`. */
 export function createApp(parts: AppParts, options: AppOptions): RequestHandler {
   const app = new Hono<Env>();
   // These two routes come before the token check, because orchestrators have no token, and the document is public.
@@ -82,10 +78,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   return (request, bindings) => app.fetch(request, bindings);
 }
 
-/**
- * Refuses requests that a web site makes a browser send, because every web site can know the default token. Accepts
- * requests whose host is an IP address, because DNS rebinding needs a name.
- */
+/** Any web site can know the default token. The host can be any IP address, because DNS rebinding needs a name. */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
   return (request, bindings) => {
@@ -182,14 +175,13 @@ function listWithFaults(
     );
 }
 
-/** Stands in for a reset where there is no connection. The call then fails in the same way as `fetch` does after a reset. */
+/** Stands in for a reset where there is no connection. The call then fails as `fetch` fails after a reset. */
 class ConnectionReset extends TypeError {
   constructor() {
     super('fetch failed', { cause: Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) });
   }
 }
 
-/** @throws {ConnectionReset} if there is no socket. */
 function resetConnection(context: Context<Env>): Response {
   const outgoing = context.env?.outgoing;
   if (outgoing === undefined) throw new ConnectionReset();
@@ -240,7 +232,6 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     routes.post(path, async (context) =>
       context.json(await make(await readJson(context), idOf(context)), 201),
     );
-  /** Adds a route for an operation that takes no input and returns nothing. */
   const run = (path: string, work: () => void | Promise<void>) =>
     routes.post(path, async () => {
       await work();
@@ -319,7 +310,6 @@ function refuseMethod(accepted: readonly string[]): Response {
   return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts only ${allow}.`), { allow });
 }
 
-/** Creates the `application/problem+json` response (RFC 9457) to a refused request. */
 function toProblem(error: SandboxError, headers: Readonly<Record<string, string>> = {}): Response {
   const { status, code, message, errors } = error;
   const body = JSON.stringify({ type: 'about:blank', status, code, detail: message, errors });

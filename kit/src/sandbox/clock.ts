@@ -14,10 +14,10 @@ export interface SandboxClock {
   /**
    * Advances the time by `ms` and runs everything that becomes due, in order.
    *
-   * Before each step, the clock waits for the attempts in progress, so that a run with endpoints in this process is the
-   * same every time. The clock waits at most `settleTimeoutMs` of real time for a response. Then the time moves on, and
-   * the attempt times out. A real clock waits at most `settleTimeoutMs` in total before each step, because new attempts
-   * can start at any time.
+   * Before each step, the clock waits for the attempts in progress, so that runs with endpoints in this process are
+   * repeatable. The clock waits at most `settleTimeoutMs` of real time for a response. Then the time moves on, and the
+   * attempt times out. A real clock waits at most `settleTimeoutMs` in total before each step, because new attempts can
+   * start at any time.
    *
    * Rejects with the `SandboxError` `ERR_SANDBOX_INPUT` if `ms` is not an integer, is negative, or is more than a
    * hundred years.
@@ -25,21 +25,18 @@ export interface SandboxClock {
   advance(ms: number): Promise<void>;
 }
 
-/** The clock, with methods that only the other parts of the sandbox use. */
 export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
-  /** Resolves after `ms`, or earlier if the clock is stopped or restarted. */
+  /** Resolves early if the clock is stopped or restarted. */
   wait(ms: number): Promise<void>;
-  /** Keeps the time from moving until the work is done. */
+  /** Keeps the time from advancing until the work is done. */
   waitFor(work: Promise<unknown>): void;
   /** Counts a movement or delivery as pending until `end` is called. */
   begin(): void;
   end(): void;
-  /** Resolves when nothing is pending. Advances a manual clock as far as necessary. */
   settled(): Promise<void>;
   /** Cancels every timer, drops pending work and keeps the time. */
   stop(): void;
-  /** Stops the clock, and starts it again at the initial time. */
   restart(): void;
 }
 
@@ -51,7 +48,7 @@ const PLATFORM: Pick<Runtime, 'now' | 'setTimeout' | 'clearTimeout'> = {
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
 
-/** The longest time that `setTimeout` accepts. If the time were longer, `setTimeout` would call back immediately. */
+/** `setTimeout` calls back immediately if the time is longer than this. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 export function createClock({
@@ -61,10 +58,8 @@ export function createClock({
   runtime,
 }: {
   readonly mode: ClockMode;
-  /** The time at which a manual clock starts, in epoch milliseconds. */
   readonly startsAtMs: number;
   readonly settleTimeoutMs: number;
-  /** Replaces the time and timers of the platform. */
   readonly runtime: RuntimeOptions;
 }): Clock {
   const {
@@ -90,7 +85,6 @@ export function createClock({
     ahead += Math.max(0, time - now());
   }
 
-  /** Makes a real clock wake up when the next timer is due. */
   function setWake(): void {
     const at = timers.nextAt();
     if (mode === 'manual' || at === wake?.at) return;
@@ -111,12 +105,11 @@ export function createClock({
     for (let run = timers.take(time); run !== undefined; run = timers.take(time)) run();
   }
 
-  /** Resolves once the awaited work is done or the time limit is reached. */
   async function idle(): Promise<void> {
     const lateAt = performance.now() + settleTimeoutMs;
     const mayWait = () => mode === 'manual' || performance.now() < lateAt;
     do {
-      // After an attempt is answered or aborted, the rest of its work ends within one turn of the event loop.
+      // After an attempt gets its response or is aborted, the rest of its work ends within one turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
       const works = [...awaited];
       const waitMs = mode === 'manual' ? settleTimeoutMs : lateAt - performance.now();
@@ -127,7 +120,6 @@ export function createClock({
     } while (awaited.size > 0 && mayWait());
   }
 
-  /** Moves the time to the next timer and runs that timer. Returns `false` if there is no timer. */
   function step(): boolean {
     const at = timers.nextAt();
     if (at === undefined) return false;
@@ -213,15 +205,12 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** Cancels a timer. Has no effect once the timer has run. */
+/** Has no effect once the timer has run. */
 export type Cancel = () => void;
 
-/**
- * Keeps timers in the order in which they are due. Timers that are due at the same time stay in the order in which they
- * were added.
- */
+/** Timers that are due at the same time run in the order in which they were added. */
 class Timers {
-  /** The timers, with the next timer at the end of the array, where removing it moves no other timer. */
+  /** The next timer is at the end of the array, because removing the last element moves no other element. */
   #latestFirst: Timer[] = [];
 
   add(dueAt: number, run: () => void): Cancel {
@@ -236,12 +225,10 @@ class Timers {
     };
   }
 
-  /** When the earliest timer is due. */
   nextAt(): number | undefined {
     return this.#latestFirst.at(-1)?.dueAt;
   }
 
-  /** Removes the earliest timer if it is due by `now`, and returns its function. */
   take(now: number): (() => void) | undefined {
     return (this.nextAt() ?? Infinity) <= now ? this.#latestFirst.pop()?.run : undefined;
   }

@@ -29,13 +29,10 @@ export interface Delivery {
   readonly attempts: number;
 }
 
-/** The body of a request or response, with its exact bytes. */
+/** The exact body of a request or response. */
 export interface MessageBody {
   readonly body: string;
-  /**
-   * The bytes in base64. Present only if the bytes are not valid UTF-8. In that case, `body` contains U+FFFD in place
-   * of the invalid bytes.
-   */
+  /** The bytes in base64, if they are not valid UTF-8. `body` then contains U+FFFD in place of the invalid bytes. */
   readonly bodyBase64?: string | undefined;
 }
 
@@ -50,7 +47,7 @@ export interface Attempt {
   readonly edited?: boolean | undefined;
   /** Whether `resend` sent the request to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
-  /** The number of the attempt within the delivery, counting from 1. A duplicate has the same number as its original. */
+  /** The number of the attempt within the delivery, counting from 1. A duplicate has the same number as the original. */
   readonly number: number;
   readonly startedAt: string;
   readonly durationMs: number;
@@ -85,13 +82,9 @@ interface DeliveryOptions {
   readonly maxAttempts: number;
   readonly retryBaseMs: number;
   readonly retryMaxMs: number;
-  /**
-   * How many attempts per endpoint can run at the same time. An endpoint that never responds does not delay other
-   * endpoints.
-   */
+  /** Per endpoint, so that an endpoint that never responds does not delay other endpoints. */
   readonly concurrency: number;
   readonly maxAttemptsKept: number;
-  /** How many events to keep, and also how many ended deliveries. */
   readonly maxEvents: number;
 }
 
@@ -104,23 +97,20 @@ interface Parts {
   readonly feed: Feed;
 }
 
-/** The longest accepted `Retry-After`, so that an endpoint cannot postpone an attempt indefinitely. */
+/** The maximum accepted `Retry-After`, so that an endpoint cannot postpone an attempt indefinitely. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** What to change when a delivery is sent again. */
+/** The changes to make when a delivery is resent. */
 export interface Resending {
-  /**
-   * The URL to send to. The request is signed with the secret of the delivery's endpoint. @default the URL of that
-   * endpoint
-   */
+  /** The URL to send to. The request is signed with the endpoint's secret. @default the URL of the endpoint */
   readonly url?: string | undefined;
-  /** The body to sign and send, as a string or as bytes. The bytes need not be valid UTF-8. @default the event */
+  /** The body to sign and send, as a string or as bytes. The bytes don't have to be valid UTF-8. @default the event */
   readonly body?: string | Uint8Array | undefined;
 }
 
-const NO_DELIVERY = 'This delivery no longer exists. List the deliveries.';
+const NO_DELIVERY = 'This delivery no longer exists. List the deliveries to see which ones do.';
 
-/** Turns off all faults when a person resends an event and wants to see the endpoint's response. */
+/** A person who resends an event wants to see how the endpoint itself responds. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {
@@ -142,7 +132,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  /** Older attempts to deliver events that no endpoint has accepted. At most half of the kept attempts are of this kind. */
+  /** Older attempts to deliver events that no endpoint has accepted: at most half of all kept attempts. */
   let failures = new Fifo<Attempt>();
   let session: Session = { ended: false, underWay: new Set() };
   let queues = queuesOf(session);
@@ -252,8 +242,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     of.underWay.delete(abort);
     if (of.ended) return attempt;
     keepAttempt(attempt);
-    // With another body or URL, the attempt does not show that this endpoint has the event, so it does not count as a
-    // delivery.
+    // With a different body or URL, the attempt does not show that the endpoint has the event, so it is not a delivery.
     if (isElsewhere || isEdited) return attempt;
     if (isDelivered(attempt)) events.markDelivered(event.id);
     const state = isDelivered(attempt) ? 'delivered' : 'exhausted';
@@ -281,24 +270,20 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   }
 
   return {
-    /** Starts a delivery of the event to every endpoint. */
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
     },
-    /** Sends the event of a delivery to the same endpoint again. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
     resend,
-    /** Ends the pending deliveries of an endpoint as `exhausted`. */
     abandon(endpointId: string): void {
       for (const delivery of pending.values()) {
         if (delivery.endpointId === endpointId) end(delivery, 'exhausted');
       }
     },
-    /** Lists the pending deliveries, and then the ended deliveries. Both are listed newest first. */
+    /** Pending deliveries come before ended deliveries. Both are listed newest first. */
     list: (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
-    /** Lists the kept attempts, oldest first. */
+    /** Oldest first. */
     attempts: keptAttempts,
 
-    /** Aborts every attempt in progress, and starts no more attempts. */
     stop,
 
     reset(): void {
@@ -318,7 +303,7 @@ function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Del
   return { id, eventId, endpointId, state, attempts };
 }
 
-/** Creates named queues of jobs. Each queue runs up to `concurrency` jobs at the same time. `work` must never reject. */
+/** `work` must never reject. */
 function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>) {
   const create = () => ({ active: 0, waiting: new Fifo<Job>() });
   const queues = new Map<string, ReturnType<typeof create>>();
@@ -343,7 +328,6 @@ function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void
       queue.waiting.push(job);
       startNext(queue);
     },
-    /** Makes sure that no more jobs are started. */
     close(): void {
       closed = true;
     },
@@ -357,7 +341,6 @@ interface AttemptPlan {
   readonly number: number;
   /** The faults that are known in advance: either `duplicate` or none. */
   readonly faults: readonly string[];
-  /** The body to send instead of the event. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
   readonly timeoutMs: number;
   /** Aborted when the time limit is reached, or when the sandbox is reset or closed. */
@@ -368,13 +351,11 @@ const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut', 'reset
 const CUT = 'The connection was cut halfway through the body.';
 const RESET = 'The connection was reset before the response.';
 
-/** How many bytes of the response body an attempt keeps. */
 export const KEPT_RESPONSE_BYTES = 1_024;
 
-/** The error code of an attempt that got no response in time. */
 export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
 
-/** Makes one attempt. Never rejects: if the attempt fails, its `error` says why. */
+/** Never rejects: if the attempt fails, its `error` says why. */
 async function makeAttempt(
   plan: AttemptPlan,
   { clock, faults }: { readonly clock: Clock; readonly faults: Pick<FaultSource, 'occurs'> },
@@ -422,7 +403,6 @@ async function makeAttempt(
   };
 }
 
-/** Sends the request, and reads the part of the response that the attempt keeps. */
 async function sendRequest(
   { url, fetch: send = fetch }: Target,
   init: RequestInit & { readonly duplex?: 'half' },
@@ -441,7 +421,6 @@ async function sendRequest(
   };
 }
 
-/** Sends half of the body, then cuts the connection. */
 function sendHalf(
   target: Target,
   headers: Readonly<Record<string, string>>,
@@ -466,10 +445,7 @@ function sendHalf(
   });
 }
 
-/**
- * Sends the whole request, and resets the connection when the response begins. By then, the endpoint has handled the
- * request.
- */
+/** Resets the connection when the response begins, because by then the endpoint has handled the request. */
 async function sendAndReset(
   target: Target,
   headers: Readonly<Record<string, string>>,
@@ -495,7 +471,7 @@ async function sendAndReset(
 /** Replaces `fetch`, because `fetch` gives no access to its connection and reads a stream before connecting. */
 function openRequest(target: Target, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
   const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
-  // Opens a new connection, because the endpoint may close a kept connection just when it is reused.
+  // Opens a new connection, because the endpoint may close an idle connection at the moment when it is reused.
   return send(target.url, { agent: false, method: 'POST', headers, signal });
 }
 
@@ -510,7 +486,7 @@ async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8
   return Buffer.concat(chunks);
 }
 
-/** Returns the body that delivers an event, without the fields that only the list contains. */
+/** Leaves out the fields that only the list contains. */
 function toBody({ id, type, created_at, payload }: SandboxEvent, indent?: number): string {
   return JSON.stringify({ id, type, created_at, payload }, null, indent);
 }
@@ -525,17 +501,15 @@ function toMessageBody(bytes: Uint8Array): MessageBody {
   return isUtf8(bytes) ? { body } : { body, bodyBase64: Buffer.from(bytes).toString('base64') };
 }
 
-/** Returns the exact bytes of a body that an attempt has kept. */
 export function bytesOf({ body, bodyBase64 }: MessageBody): Uint8Array {
   return bodyBase64 === undefined ? new TextEncoder().encode(body) : Buffer.from(bodyBase64, 'base64');
 }
 
-/** Converts the endpoint's `Retry-After` to ms. Returns 0 if the header is not a number of seconds. */
+/** In ms; 0 if the header is not a number of seconds. */
 function readRetryAfter(value = ''): number {
   return /^\d+$/.test(value) ? Number(value) * 1000 : 0;
 }
 
-/** Returns a different signature of the same form. */
 function corrupt(signature: string): string {
   return (signature.startsWith('0') ? '1' : '0') + signature.slice(1);
 }

@@ -28,7 +28,6 @@ export interface Endpoint {
   readonly signatureHeader: string;
 }
 
-/** An endpoint, with everything that is needed to deliver to it. */
 export interface Target extends Endpoint {
   readonly secret: string;
   /** `undefined` means the global fetch. */
@@ -40,15 +39,9 @@ export interface SandboxEndpoints {
   /** Adds an endpoint. The endpoint receives all later events. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   add(input: EndpointInput): Endpoint;
   list(): readonly Endpoint[];
-  /**
-   * Removes an endpoint. The endpoint's pending deliveries become `exhausted`. @throws {SandboxError}
-   * `ERR_SANDBOX_NOT_FOUND`
-   */
+  /** Removes an endpoint. Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   remove(id: string): void;
-  /**
-   * Replaces the secret. All later attempts are signed with the new secret. @throws {SandboxError}
-   * `ERR_SANDBOX_NOT_FOUND`
-   */
+  /** Replaces the secret with which later attempts are signed. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   rotateSecret(id: string, secret: string): Endpoint;
 }
 
@@ -56,7 +49,7 @@ const url = nonEmptyString.check(
   z.refine((value) => {
     if (!URL.canParse(value)) return false;
     const { protocol, username, password } = new URL(value);
-    // `fetch` refuses URLs with a password, and the feed would show the password.
+    // `fetch` rejects URLs with a password, and the feed would show the password.
     return /^https?:$/.test(protocol) && username === '' && password === '';
   }, 'must be an http or https URL without a user name or password'),
 );
@@ -85,7 +78,6 @@ export const secretInput = closedObject({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
-/** @param settings - the sandbox's secret, and the endpoints from the options. */
 export function createEndpoints(
   random: Random,
   settings: {
@@ -136,7 +128,7 @@ export function createEndpoints(
   };
 }
 
-/** Returns the endpoint without its secret. */
+/** Drops the secret. */
 export function toEndpoint({ id, url, encoding, signatureHeader }: Endpoint): Endpoint {
   return { id, url, encoding, signatureHeader };
 }

@@ -34,7 +34,6 @@ const eventInput = z.object({ type: nonEmptyString, payload: jsonObject });
 
 export type EventLog = ReturnType<typeof createEventLog>;
 
-/** Keeps the newest `maxEvents` events. Finds an event by id, and the events of a type, without a search. */
 export function createEventLog(random: Random, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   const byType = new Map<string, Fifo<LoggedEvent>>();
@@ -58,7 +57,6 @@ export function createEventLog(random: Random, maxEvents: number) {
     byId.delete(oldest.id);
   }
 
-  /** Yields the indices of the listed events, in the order of the list. */
   function* indices(length: number, limit: number, order: ListOrder): Generator<number> {
     if (order === 'newest') for (let n = 0; n < limit; n++) yield length - 1 - n;
     if (order === 'oldest') for (let n = 0; n < limit; n++) yield n;
@@ -74,7 +72,6 @@ export function createEventLog(random: Random, maxEvents: number) {
   }
 
   return {
-    /** @throws {SandboxError} `ERR_SANDBOX_INPUT` */
     append(input: { readonly type: string; readonly payload: unknown }, now: number): SandboxEvent {
       const { type, payload } = check(eventInput, { ...input, payload: toJson(input.payload) });
       count += 1;
@@ -89,10 +86,9 @@ export function createEventLog(random: Random, maxEvents: number) {
       return event;
     },
 
-    /** Returns how many events have been fired, including events that have been dropped. */
+    /** Includes events that have been dropped. */
     count: () => count,
 
-    /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
     get(id: string): SandboxEvent {
       const event = byId.get(id);
       if (event !== undefined) return event;
@@ -110,7 +106,7 @@ export function createEventLog(random: Random, maxEvents: number) {
 
     isDelivered: (id: string): boolean => byId.get(id)?.delivered === true,
 
-    /** Returns copies of the events. Later deliveries do not change the copies. */
+    /** Returns copies, so later deliveries do not change the result. */
     list(query: SandboxEventQuery = {}): SandboxEvent[] {
       const { type, limit = Number.POSITIVE_INFINITY, order = 'newest', until } = query;
       const events = type === undefined ? all : byType.get(type);

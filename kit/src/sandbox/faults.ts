@@ -3,7 +3,7 @@ import { LIST_ORDERS, type ListOrder } from './events.js';
 import type { Random } from './random.js';
 import { check, closedObject, milliseconds, oneOf, signedMilliseconds } from './validation.js';
 
-/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` to make it occur exactly the next `n` times. */
+/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` for exactly the next `n` occasions. */
 export type Chance = number | { readonly next: number };
 
 /** The faults of a sandbox. Each probability applies separately to every attempt, request or listed event. */
@@ -12,18 +12,15 @@ export interface Faults {
   readonly drop: Chance;
   /** An attempt arrives twice at the same time. @default 0 */
   readonly duplicate: Chance;
-  /**
-   * The first attempt to deliver an event waits for part of `reorderMs`, so that later events can arrive earlier.
-   * @default 0
-   */
+  /** The first attempt for an event waits for part of `reorderMs`, so later events can arrive earlier. @default 0 */
   readonly reorder: Chance;
-  /** The longest time that a reordered attempt waits, in milliseconds. @default 1000 */
+  /** The maximum time that a reordered attempt waits, in milliseconds. @default 1000 */
   readonly reorderMs: number;
   /** The first attempt to deliver an event waits for `delayMs`. @default 0 */
   readonly delay: Chance;
   /** How long a delayed attempt waits, in milliseconds. @default 1000 */
   readonly delayMs: number;
-  /** An attempt has a well-formed signature that does not match its body. @default 0 */
+  /** An attempt has a well-formed signature that does not match the body. @default 0 */
   readonly corruptSignature: Chance;
   /** The body of an attempt is parsed and serialised with different white space after it was signed. @default 0 */
   readonly reserialise: Chance;
@@ -33,7 +30,7 @@ export interface Faults {
   readonly reset: Chance;
   /** A request under `/v1` gets a 429 and changes nothing. @default 0 */
   readonly apiTooManyRequests: Chance;
-  /** The `Retry-After` of a 429, in milliseconds. The header contains this time rounded up to seconds. @default 1000 */
+  /** The `Retry-After` of a 429, in milliseconds. The header rounds the time up to whole seconds. @default 1000 */
   readonly apiRetryAfterMs: number;
   /** A request under `/v1` gets a 500 and changes nothing. @default 0 */
   readonly apiServerError: Chance;
@@ -46,16 +43,16 @@ export interface Faults {
   /** A request under `/v1` takes effect, but its connection is reset before the response. @default 0 */
   readonly apiReset: Chance;
   /**
-   * How many milliseconds the `Date` header of responses under `/v1` is ahead. If negative, the header is behind.
-   * @default 0
+   * How far the `Date` header of responses under `/v1` is ahead of the sandbox's clock, in milliseconds. If negative,
+   * the header is behind. @default 0
    */
   readonly dateSkewMs: number;
   /**
-   * How long the token is valid under `/v1`, in milliseconds. The time starts again at each `renewToken` and each
-   * reset. After that time, requests get a 401. @default null, which means that the token never expires
+   * How long the token is valid under `/v1`, in milliseconds. Each `renewToken` and each reset restarts this time.
+   * After that time, requests get a 401. @default null, which means that the token never expires
    */
   readonly tokenExpiryMs: number | null;
-  /** The order of the list. A `limit` cuts off the end of the list. @default 'newest' */
+  /** The order of the service's event list. A `limit` cuts off the end of the list. @default 'newest' */
   readonly listOrder: ListOrder;
   /**
    * The maximum number of events that the list returns, even if `limit` is higher. The response does not reveal this
@@ -67,7 +64,7 @@ export interface Faults {
    * events. @default false
    */
   readonly listFilterAfterCap: boolean;
-  /** How long it takes until a new event appears in the list, in milliseconds. @default 0 */
+  /** How long a new event takes to appear in the list, in milliseconds. @default 0 */
   readonly listLagMs: number;
   /** An event is listed twice. Both copies count towards the `limit`. @default 0 */
   readonly listDuplicate: Chance;
@@ -78,7 +75,6 @@ export interface Faults {
 /** The faults to change. Faults that are missing or `undefined` stay as they are. */
 export type FaultsInput = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
-/** The faults that occur by chance. */
 type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap' | 'listFilterAfterCap'>;
 
 const CHANCE = 'must be a number from 0 to 1, or { next: an integer }';
@@ -90,7 +86,6 @@ const chance = z.union(
   CHANCE,
 );
 
-/** The schema of each fault, and the value that turns the fault off. */
 const FAULTS = {
   drop: [chance, 0],
   duplicate: [chance, 0],
@@ -143,7 +138,6 @@ export interface SandboxFaults {
 
 export type FaultSource = ReturnType<typeof createFaults>;
 
-/** @param initial - the faults from the options. */
 export function createFaults(random: Random, initial: FaultsInput) {
   const withChange = (before: Faults, change: FaultsInput): Faults => {
     const given = Object.entries(check(faultsInput, change)).filter(([, value]) => value !== undefined);
@@ -160,7 +154,7 @@ export function createFaults(random: Random, initial: FaultsInput) {
       faults = NO_FAULTS;
       return faults;
     },
-    /** Whether the fault occurs this time. `key` identifies the occasion, so that a repeated run has the same result. */
+    /** `key` identifies the occasion, so that a repeated run has the same result. */
     occurs: (fault: ChanceFault, key: string): boolean => {
       const chance = faults[fault];
       if (typeof chance === 'number') return chance > 0 && random.number(`${fault}:${key}`) < chance;

@@ -1,7 +1,4 @@
-/**
- * An entry in the feed, written when something happens in the sandbox. `kind` says what happened, for example
- * `event.fired` or `wallet.created`.
- */
+/** An entry in the feed. `kind` says what happened in the sandbox, for example `event.fired` or `wallet.created`. */
 export interface FeedEntry {
   readonly kind: string;
   /** When this happened, by the sandbox's clock, in ISO 8601. */
@@ -26,7 +23,6 @@ export function createFeed(now: () => number) {
         }
       }
     },
-    /** Calls the listener with each entry from now on, until the returned function is called. */
     subscribe: (listener: (entry: FeedEntry) => void): (() => void) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -34,23 +30,19 @@ export function createFeed(now: () => number) {
   };
 }
 
-/** A reader of the stream that is more than this many entries behind is disconnected, because entries take up memory. */
+/** A reader that falls further behind than this many entries is disconnected, because queued entries take up memory. */
 const MAX_LAG = 10_000;
 
-/**
- * The time between two comments, in ms. Without comments, a client or proxy could close a stream that is silent for
- * minutes.
- */
+/** The time between two comments in the stream, in ms. Without them, a client or proxy could close a silent stream. */
 const PING_INTERVAL_MS = 15_000;
 
-/** Streams the feed as server-sent events until the reader disconnects. Each entry is sent as `event: <kind>`. */
 export function streamFeed(feed: Feed): Response {
   const encoder = new TextEncoder();
   let stop = () => {};
   const body = new ReadableStream<Uint8Array>(
     {
       start: (reader) => {
-        // Sent immediately. From then on, the reader knows that it misses no entries.
+        // Sent immediately to tell the reader that it misses no entries from now on.
         reader.enqueue(encoder.encode(': open\n\n'));
         const pings = setInterval(() => {
           if ((reader.desiredSize ?? 0) > 0) reader.enqueue(encoder.encode(': ping\n\n'));

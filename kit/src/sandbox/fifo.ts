@@ -1,4 +1,4 @@
-/** A first-in, first-out queue whose `shift` takes constant time. You can read items by index. The oldest item is at 0. */
+/** `shift` takes constant time on average. The oldest item is at index 0. */
 export class Fifo<Item> {
   #items: (Item | undefined)[] = [];
   #head = 0;

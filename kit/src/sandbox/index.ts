@@ -73,8 +73,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
-    // The delivery begins before the feed is told. A listener may reset the sandbox, and the reset must also end the
-    // delivery.
+    // The delivery begins first, because a listener may reset the sandbox, and the reset must end the delivery as well.
     deliveries.begin(event);
     feed.publish('event.fired', { ...event });
     return event;

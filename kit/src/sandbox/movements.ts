@@ -24,12 +24,10 @@ export type RedeemFailure = (typeof REDEEM_FAILURES)[number];
 
 export type MovementKind = 'accept' | 'transfer' | 'redeem';
 
-/**
- * A movement is `pending` until it ends. If the bank returns a `completed` redemption, the redemption becomes `failed`.
- */
+/** A movement is `pending` until it ends. If the bank returns a `completed` redemption, the redemption becomes `failed`. */
 export type MovementState = 'pending' | 'confirmed' | 'settled' | 'completed' | 'failed';
 
-/** A movement of money. Every event about a movement contains the id of the movement in its payload. */
+/** A movement of money. The payload of every event about a movement contains the movement's id. */
 export interface Movement {
   readonly id: string;
   readonly kind: MovementKind;
@@ -51,10 +49,7 @@ export interface Movement {
 export interface AcceptInput {
   /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
-  /**
-   * The chain of the deposit. Omit `chain` when you pass `walletId`, because the wallet has its own chain. @default
-   * 'base'
-   */
+  /** The chain of the deposit. Omit `chain` when you pass `walletId`: a wallet has its own chain. @default 'base' */
   readonly chain?: Chain | undefined;
   /** The wallet to credit. @default none; the institution's own account is credited */
   readonly walletId?: string | undefined;
@@ -72,7 +67,7 @@ export interface TransferInput {
   readonly failsWith?: TransferFailure | undefined;
 }
 
-/** A transfer out of a wallet, subject to the limits of the wallet. */
+/** A transfer out of a wallet, subject to the wallet's limits. */
 export interface SendInput {
   readonly amount: string;
   /** The target address, which must be on the wallet's allowlist. */
@@ -91,7 +86,7 @@ export interface RedeemInput {
   readonly bank?: string | undefined;
   /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
-  /** How many milliseconds after its completion the bank returns the redemption. @default the bank never returns it */
+  /** How long after completion the bank returns the redemption, in milliseconds. @default the bank never returns it */
   readonly returnsAfterMs?: number | undefined;
 }
 
@@ -102,7 +97,7 @@ export interface MovementOperations {
   /** Starts a transfer from the institution. Fires `transfer.settled` or `transfer.failed` when the transfer ends. */
   transfer(input?: TransferInput): Movement;
   /**
-   * Starts a transfer out of a wallet. A refused transfer changes nothing and fires no event.
+   * Starts a transfer out of a wallet. A rejected transfer changes nothing and fires no event.
    *
    * @throws {SandboxError} checked in this order: `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`,
    * `ERR_SANDBOX_OVER_DAILY`, `ERR_SANDBOX_OVER_BALANCE`.
@@ -114,7 +109,6 @@ export interface MovementOperations {
   returnRedemption(id: string): Movement;
 }
 
-/** When and how a pending movement will end, or when the bank will return a completed redemption. */
 interface ScheduledEnd {
   readonly movementId: string;
   readonly at: number;
@@ -127,7 +121,6 @@ interface Parts {
   readonly random: Random;
   readonly wallets: WalletStore;
   readonly feed: Feed;
-  /** Adds an event to the list and delivers it. */
   readonly fire: (type: string, payload: Readonly<Record<string, unknown>>) => void;
 }
 
@@ -166,14 +159,13 @@ export function createMovements(
   let ended = new Fifo<string>();
   let count = 0;
 
-  /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   function get(id: string): Movement {
     const movement = byId.get(id);
     if (movement !== undefined) return movement;
     throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This movement does not exist. Start it first.');
   }
 
-  /** Only ended movements are dropped, because a pending movement blocks money and will fire an event. */
+  /** Drops only ended movements, because a pending movement ties up money and will fire an event. */
   function countEnded({ id }: Movement): void {
     ended.push(id);
     const oldest = ended.length > maxEvents ? ended.shift() : undefined;
@@ -285,7 +277,7 @@ export function createMovements(
 
   return {
     operations,
-    /** Lists the movements, newest first. */
+    /** Newest first. */
     list: (): Movement[] => [...byId.values()].reverse(),
 
     reset(): void {
@@ -298,7 +290,7 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-/** Creates the event for a movement that has ended. The payload has the same form as a payload from `exampleEvent`. */
+/** The payload has the same form as a payload from `exampleEvent`. */
 function toEvent(
   random: Random,
   movement: Omit<Movement, 'state' | 'createdAt'>,
@@ -324,10 +316,7 @@ function toEvent(
     : { type: 'transfer.settled', payload: { transfer_id: id, ...route, tx_hash, settled_at: updatedAt } };
 }
 
-/**
- * Creates a payload for an event without a movement from the seed and the key. For an unknown type, the payload is
- * empty.
- */
+/** Depends only on the seed and the key. For an unknown type, the payload is empty. */
 export function randomPayload(
   random: Random,
   { type, key, now }: { readonly type: string; readonly key: string; readonly now: number },

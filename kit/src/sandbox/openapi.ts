@@ -1,7 +1,6 @@
 import { createRequire } from 'node:module';
 import type { Context } from 'hono';
 
-/** Responds with the OpenAPI document of `stablehooks`, in which this sandbox is the only server. */
 export function serveOpenapi(context: Context): Response {
   const { origin } = new URL(context.req.url);
   const document: object = createRequire(import.meta.url)('stablehooks/openapi.json');

@@ -21,18 +21,13 @@ export interface SandboxOptions {
   readonly clock?: ClockMode | undefined;
   /** The start time of a manual clock, in ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
-  /**
-   * Replaces the time and the timers of a real clock in simulations, like the `runtime` option of `createReceiver`.
-   * @default the time and timers of the platform
-   */
+  /** Replaces the time and timers of a real clock, like `runtime` of `createReceiver`. @default those of the platform */
   readonly runtime?: Pick<RuntimeOptions, 'now' | 'setTimeout' | 'clearTimeout'> | undefined;
   /** How long the clock waits for a response before it moves on, in milliseconds of real time. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
   /** The initial balance of each new wallet in USDC, as a decimal string. @default '10000.00' */
   readonly initialBalance?: string | undefined;
-  /**
-   * How long a movement stays pending, in milliseconds. With 0, a movement ends in the call that starts it. @default 0
-   */
+  /** How long a movement stays pending, in milliseconds. With 0, it ends in the call that starts it. @default 0 */
   readonly movementMs?: number | undefined;
   /** How long to wait for an endpoint to respond, in milliseconds. @default 10_000 */
   readonly timeoutMs?: number | undefined;
@@ -44,22 +39,22 @@ export interface SandboxOptions {
    * instead, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
-  /** The longest delay between two attempts, in milliseconds, unless the endpoint sends a `Retry-After`. @default 60_000 */
+  /** The maximum delay between attempts, in milliseconds. A longer `Retry-After` takes precedence. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
   /** The maximum number of simultaneous attempts per endpoint. @default 16 */
   readonly concurrency?: number | undefined;
-  /** The largest `limit` that the list accepts. @default 1_000_000 */
+  /** The maximum `limit` of a request for the list of events. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
-  /** The largest request body that is accepted, in bytes. A larger request body gets a 413. @default 1_048_576 */
+  /** The maximum size of a request body, in bytes. A request with a larger body gets a 413. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * How many events to keep, and how many ended movements and ended deliveries. The newest of each are kept. @default
-   * 250_000
+   * The maximum number of events to keep, and also of ended movements and of ended deliveries. The newest of each are
+   * kept. @default 250_000
    */
   readonly maxEvents?: number | undefined;
   /**
-   * How many attempts to keep. The newest attempts are kept, but up to half of the kept attempts can be older attempts
-   * to deliver events that no endpoint has accepted. @default 10_000
+   * The maximum number of attempts to keep. The newest attempts are kept, but up to half of the kept attempts can be
+   * older attempts to deliver events that no endpoint has accepted. @default 10_000
    */
   readonly maxAttemptsKept?: number | undefined;
 }
@@ -108,7 +103,6 @@ const shape = {
   maxAttemptsKept: z._default(integerFrom(1), 10_000),
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
 
-/** The checked options, with the defaults filled in. */
 export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {

@@ -2,10 +2,7 @@ import type { Chain } from 'stablehooks/client';
 
 export type Random = ReturnType<typeof createRandom>;
 
-/**
- * Creates values that depend only on a seed and a key. An attempt therefore has the same faults, no matter in which
- * order the endpoints respond.
- */
+/** Each value depends only on the seed and the key, and not on the order in which endpoints respond. */
 export function createRandom(seed: number) {
   function hex(key: string, digits: number): string {
     let text = '';
@@ -25,13 +22,11 @@ export function createRandom(seed: number) {
   }
 
   return {
-    /** Returns a number that is at least 0 and less than 1. */
+    /** At least 0 and less than 1. */
     number: (key: string) => (hash(`${seed}:${key}`)[0] >>> 0) / 2 ** 32,
     hex,
-    /** Returns an address in the format of the chain. */
     address: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`address:${key}`, 44) : `0x${hex(`address:${key}`, 40)}`,
-    /** Returns a transaction id in the format of the chain. */
     transaction: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`transaction:${key}`, 88) : `0x${hex(`transaction:${key}`, 64)}`,
   };
@@ -39,7 +34,7 @@ export function createRandom(seed: number) {
 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** Returns two 32-bit words, each computed separately. 64 bits suffice to keep a few hundred thousand ids distinct. */
+/** 64 bits are enough to keep a few hundred thousand ids distinct. */
 function hash(text: string): readonly [number, number] {
   let left = 0xdeadbeef;
   let right = 0x41c6ce57;

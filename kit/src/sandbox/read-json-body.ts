@@ -1,6 +1,6 @@
 import { SandboxError } from './validation.js';
 
-/** Reads a JSON body. `Claimed` is the type that the body should have. The operation that receives the body checks it. */
+/** Does not check that the body is a `Claimed`. The operation that receives the body checks it. */
 export async function readJsonBody<Claimed>(request: Request, maxBodyBytes: number): Promise<Claimed> {
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get('content-type') ?? '')) {
     const errors = [{ field: 'content-type', detail: 'must be application/json' }];

@@ -18,9 +18,7 @@ export interface DeliveryQuery {
   readonly limit?: number | undefined;
 }
 
-/**
- * The operations of a sandbox, available in this process and over HTTP. A refused operation throws a `SandboxError`.
- */
+/** The operations of a sandbox, in this process and over HTTP. A rejected operation throws a `SandboxError`. */
 export interface SandboxOperations extends MovementOperations {
   readonly clock: SandboxClock;
   readonly faults: SandboxFaults;
@@ -41,14 +39,14 @@ export interface SandboxOperations extends MovementOperations {
   /**
    * Immediately sends the event of a delivery to the same endpoint again, in a single attempt without faults. If you
    * pass `body`, the sandbox signs and sends that body instead of the event. If you pass `url`, the sandbox sends the
-   * request to that URL instead of the endpoint. If the bytes or the URL are different, the attempt does not count as a
-   * delivery of the event.
+   * request to that URL instead of the endpoint. If the bytes or the URL differ from the original, the attempt does not
+   * count as a delivery of the event.
    *
    * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` if the delivery, its event or its endpoint has been dropped;
    * `ERR_SANDBOX_INPUT` if the URL cannot be used.
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
-  /** Explains whether the signature of an attempt is correct, and what the response shows about the endpoint. */
+  /** Tells whether the signature of an attempt is correct, and what the response shows about the endpoint. */
   explain(attempt: Attempt): Promise<Finding>;
   /** Lists the pending deliveries, newest first, and then the ended deliveries, most recently ended first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
@@ -62,7 +60,10 @@ export interface SandboxOperations extends MovementOperations {
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Makes the token valid for another `tokenExpiryMs` milliseconds. Has no effect on the token if that fault is not set. */
+  /**
+   * Makes the token valid for another `tokenExpiryMs` milliseconds. Has no effect on the token unless that fault is
+   * set.
+   */
   renewToken(): void;
 
   /** Resolves when no movement or delivery is pending. Advances a manual clock as far as necessary. */
@@ -78,8 +79,8 @@ export interface Sandbox extends SandboxOperations {
   /** The seed of this run. Pass it as the `seed` option to repeat the run. */
   readonly seed: number;
   /**
-   * Responds to a request as the service does. This needs no port, and the request can be for any host. To serve the
-   * sandbox on a port, call `listen`, which refuses requests from web sites.
+   * Responds to a request as the service would. This needs no port, and the request can be for any host. To serve the
+   * sandbox on a port, call `listen`. The port rejects requests from web sites.
    */
   fetch(request: Request): Promise<Response>;
   /** Listens on a port. If `port` is 0, the system picks a free port. */

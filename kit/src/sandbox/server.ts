@@ -17,23 +17,20 @@ export interface ListenOptions {
   /** The host name or IP address to listen on. @default '127.0.0.1' */
   readonly hostname?: string | undefined;
   /**
-   * Host names that other machines use for the sandbox, without ports, such as the name of a container. Requests for
+   * Host names, without ports, by which other machines reach the sandbox, such as the name of a container. Requests for
    * any host other than these names, `hostname` and `localhost` get a 403, because a web site can make its own name
    * resolve to this machine (DNS rebinding). IP addresses are always allowed. @default []
    */
   readonly allowedHosts?: readonly string[] | undefined;
   /**
    * A function that serves a web page for people. It responds to all requests for `/`, `/api/*` and `/assets/*`. These
-   * requests need no sandbox token and can be for any host, so the function must check the caller itself. @default
+   * requests need no sandbox token and can be for any host, so the function itself must authenticate callers. @default
    * none; these paths then get the same responses as other unknown paths
    */
   readonly page?: RequestHandler | undefined;
 }
 
-/**
- * Responds to a request. If the request arrives over a socket, the function also receives Node's own request and
- * response.
- */
+/** Responds to a request. If the request arrives over a socket, `bindings` contains Node's own request and response. */
 export type RequestHandler = (
   request: Request,
   bindings?: HttpBindings | undefined,
@@ -43,7 +40,6 @@ function isOfPage({ pathname }: URL): boolean {
   return pathname === '/' || pathname.startsWith('/api/') || pathname.startsWith('/assets/');
 }
 
-/** A host name without a scheme or port. */
 export const hostName = z
   .string('must be a string')
   .check(z.regex(/^[\w.-]+$/, 'must be a host name without a scheme or port, such as "sandbox"'));

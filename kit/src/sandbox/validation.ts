@@ -21,17 +21,14 @@ const STATUSES = {
 
 export type SandboxErrorCode = keyof typeof STATUSES;
 
-/**
- * A field that is missing or invalid, such as `limits.perTx`, and what is wrong with it. Never contains the value of
- * the field.
- */
+/** A missing or invalid field, such as `limits.perTx`, and what is wrong with it. Never contains the field's value. */
 export interface FieldError {
   readonly field: string;
   readonly detail: string;
 }
 
 /**
- * Thrown when the sandbox refuses a request. A refused request changes nothing. Over HTTP, the error is sent as an
+ * Thrown when the sandbox rejects a request. A rejected request changes nothing. Over HTTP, the error is sent as an
  * `application/problem+json` response.
  */
 export class SandboxError extends StablehooksError<SandboxErrorCode> {
@@ -51,7 +48,6 @@ export class SandboxError extends StablehooksError<SandboxErrorCode> {
   }
 }
 
-/** Checks an input. Throws an error that names each field that is missing or invalid. */
 export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.output<Schema> {
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;
@@ -60,7 +56,6 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
 }
 
-/** Checks the options of a factory and fills in the defaults. Each error message begins with the name of the factory. */
 export function readOptions<const Shape extends z.core.$ZodShape>(
   where: string,
   options: object,
@@ -85,36 +80,31 @@ function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
   return error.issues.map(({ path, message }) => ({ field: path.join('.') || 'body', detail: message }));
 }
 
-/** A JSON object, which is left unchanged. `z.record` would drop a field named `__proto__`. */
+/** `z.record` would drop a field named `__proto__`. */
 export const jsonObject = z.custom<Readonly<Record<string, unknown>>>(
   (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
   'must be a JSON object',
 );
 
-/** A string of 1 to 512 characters. */
 export const nonEmptyString = z
   .string('must be a string')
   .check(z.minLength(1, 'must not be empty'), z.maxLength(512, 'must have at most 512 characters'));
 
 export const nonEmptyStrings = z.array(nonEmptyString, 'must be a list of strings');
 
-/** A secret to sign with. `sign` from `stablehooks` refuses a secret with white space around it. */
+/** `sign` from `stablehooks` rejects a secret with white space at either end. */
 export const secret = nonEmptyString.check(
   z.refine((value) => value === value.trim(), 'must not begin or end with white space'),
 );
 
-/**
- * Up to 30 digits, optionally followed by a point and up to 18 more digits. Signs, exponents and leading zeros do not
- * match.
- */
+/** Signs, exponents and leading zeros do not match. */
 const DECIMAL = /^(?:0|[1-9]\d{0,29})(?:\.\d{1,18})?$/;
 
-/** A decimal amount of zero or more, such as `0`, `10` or `10.50`, as a string, because a float would be rounded. */
+/** The amount is a string, because a number would lose precision. */
 export const decimal = z
   .string('must be a decimal amount as a string')
   .check(z.regex(DECIMAL, 'must be a decimal amount of zero or more, such as "10.50"'));
 
-/** A decimal amount of more than zero, as a string. */
 export const amount = z
   .string('must be a decimal amount as a string')
   .check(
@@ -131,7 +121,6 @@ export const milliseconds = z
   .int('must be an integer, in milliseconds')
   .check(z.minimum(0, 'must not be negative'), z.maximum(LONGEST_MS, `must be at most ${LONGEST_MS}`));
 
-/** A difference between two clocks. */
 export const signedMilliseconds = z
   .int('must be an integer, in milliseconds')
   .check(
@@ -143,14 +132,13 @@ export function oneOf<const Value extends string>(values: readonly Value[]) {
   return z.enum(values, `must be one of ${values.join(', ')}`);
 }
 
-/** Accepts objects without unknown keys, because a misspelt key would otherwise silently have no effect. */
+/** Rejects unknown keys, because a misspelt key would otherwise silently have no effect. */
 export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
   const names = Object.keys(shape);
   const unknown = z.custom<never>(() => false, {
     error: `is unknown. Valid names: ${names.join(', ')}`,
   });
-  // Unlike `strictObject`, this reports each unknown key as a separate issue. The type is the same as that of
-  // `strictObject`.
+  // Unlike `strictObject`, this reports each unknown key as a separate issue. The types of both are the same.
   return z.catchall(z.object(shape, 'must be a JSON object'), unknown) as unknown as z.ZodMiniObject<
     Shape,
     z.core.$strict

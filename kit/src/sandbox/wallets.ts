@@ -17,12 +17,9 @@ export interface WalletInput {
   readonly agentId: string;
   readonly label?: string | undefined;
   readonly chain: WalletChain;
-  /** The limits in USDC. `daily` limits what the wallet can send on one day in UTC, by the sandbox's clock. */
+  /** The limits in USDC. `daily` limits what the wallet can send in one UTC day, by the sandbox's clock. */
   readonly limits: Limits;
-  /**
-   * The only targets that the wallet is allowed to send to. A target must match exactly. @default [], which allows no
-   * target
-   */
+  /** The only targets that the wallet can send to, compared exactly. @default [], which allows no target */
   readonly allowlist?: readonly string[] | undefined;
 }
 
@@ -36,12 +33,11 @@ export interface LimitsInput {
 export interface Account extends Wallet {
   readonly chain: WalletChain;
   readonly label: string | null;
-  /** The day in UTC to which `spentToday` applies. */
+  /** The UTC day to which `spentToday` applies. */
   readonly day: string;
   readonly spentToday: string;
 }
 
-/** An amount that a wallet sends to a target. */
 interface Spending {
   readonly amount: string;
   readonly to: string;
@@ -63,7 +59,6 @@ const limitsInput = closedObject({
 
 export type WalletStore = ReturnType<typeof createWalletStore>;
 
-/** @param initialBalance - the balance of each new wallet. */
 export function createWalletStore(random: Random, initialBalance: string) {
   const accounts = new Map<string, Account>();
 
@@ -82,7 +77,6 @@ export function createWalletStore(random: Random, initialBalance: string) {
     get,
     list: (): readonly Account[] => [...accounts.values()],
 
-    /** @throws {SandboxError} `ERR_SANDBOX_INPUT` */
     create(input: WalletInput): Account {
       const { agentId, label = null, chain, limits, allowlist = [] } = check(walletInput, input);
       const number = accounts.size + 1;
@@ -92,7 +86,6 @@ export function createWalletStore(random: Random, initialBalance: string) {
       return put({ ...wallet, label, day: '', spentToday: '0' });
     },
 
-    /** @throws {SandboxError} `ERR_SANDBOX_INPUT`, `ERR_SANDBOX_NOT_FOUND` */
     updateLimits(id: string, input: LimitsInput): Account {
       const account = get(id);
       const change = check(limitsInput, input);
@@ -106,10 +99,7 @@ export function createWalletStore(random: Random, initialBalance: string) {
       });
     },
 
-    /**
-     * Withdraws an amount, or throws and changes nothing. All checks are synchronous, so concurrent sends cannot exceed
-     * a limit.
-     */
+    /** All checks are synchronous, so concurrent sends cannot exceed a limit. */
     spend(id: string, { amount, to, now }: Spending): Account {
       const account = get(id);
       const day = toDay(now);
@@ -121,10 +111,7 @@ export function createWalletStore(random: Random, initialBalance: string) {
       return put({ ...account, balance: subtractDecimals(account.balance, amount), day, spentToday });
     },
 
-    /**
-     * Returns the amount of a failed transfer to the wallet. On the same day, the amount no longer counts towards the
-     * daily limit.
-     */
+    /** On the same day, the amount no longer counts towards the daily limit. */
     refund(id: string, amount: string, takenAt: number): void {
       const account = get(id);
       const sameDay = account.day === toDay(takenAt);
@@ -144,7 +131,6 @@ export function createWalletStore(random: Random, initialBalance: string) {
   };
 }
 
-/** The part of an account that the service shows. */
 export function toWallet({ id, agentId, address, chain, balance, limits, allowlist }: Account): Wallet {
   return { id, agentId, address, chain, balance, limits, allowlist };
 }
@@ -165,9 +151,9 @@ function toDay(now: number): string {
   return new Date(now).toISOString().slice(0, 10);
 }
 
-// Decimal amounts are strings and are computed as bigints, because floats would be rounded.
+// Amounts are strings and are calculated as bigints, because numbers would lose precision.
 
-/** The result has as many decimals as the operand with more decimals: `0.5` plus `1.25` is `1.75`. */
+/** The result has as many decimal places as the more precise operand: `0.5` plus `1.25` is `1.75`. */
 function addDecimals(left: string, right: string): string {
   const scale = Math.max(scaleOf(left), scaleOf(right));
   return formatUnits(toUnits(left, scale) + toUnits(right, scale), scale);
