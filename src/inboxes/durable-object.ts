@@ -53,7 +53,7 @@ export function durableObjectInbox(
   });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
-    // A Durable Object caches prepared statements itself.
+    // Durable Objects cache prepared statements themselves.
     prepare: (query) => ({
       all: (...values) => storage.sql.exec(query, ...(values as (string | number | null)[])).toArray(),
       run(...values) {
@@ -69,10 +69,9 @@ export function durableObjectInbox(
     durable: true,
     runtime: toStoreRuntime(runtime),
     transactions: {
-      // No `await`, because everything that a Durable Object writes in one turn of its event loop reaches the disk
-      // together.
+      // No `await`: everything that a Durable Object writes in one turn of its event loop reaches the disk together.
       share: async (work) => storage.transactionSync(work),
-      // The storage itself refuses COMMIT and ROLLBACK in the effect.
+      // The storage itself rejects a COMMIT or ROLLBACK in the effect.
       own: (begin, effect) =>
         storage.transactionSync(() => {
           begin();

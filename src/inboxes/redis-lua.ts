@@ -1,4 +1,3 @@
-/** The scripts of the Redis inbox. */
 import { AHEAD_MS } from './selection.js';
 import { VALUES, VERSION } from './server-inbox.js';
 
@@ -166,7 +165,7 @@ local function read(id, withEvent)
 end
 `;
 
-/** The names of the values that each script takes. The values in {@link LISTS} are lists. */
+/** The values in {@link LISTS} are lists. */
 export const SCRIPT_VALUES = {
   ...VALUES,
   /** `call`: the id of the call. A client that lost the reply sends the same call again. */
@@ -178,11 +177,11 @@ export const SCRIPT_VALUES = {
   /** `after`: the id of the event after which the list continues. */
   list: ['state', 'limit', 'after', 'order', 'withEvents'],
   count: ['states'],
-  /** `result`: `discarded` or `requeued`. `versions`: for each event, its id and the time of its last change. */
+  /** `versions`: for each event, its id and the time of its last change. */
   change: ['result', 'by', 'reason', 'versions'],
   /** `kind`: `ahead` for leases from the future, `expired` or `any` for leases of events in `ids`. */
   endLeases: ['kind', 'held', 'ids', 'limit'],
-  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't report it, and the version of the keys. */
+  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't report one, and the version of the keys. */
   check: [],
 } as const;
 
@@ -197,7 +196,7 @@ const LISTS: ReadonlySet<string> = new Set([
   'versions',
 ]);
 
-/** The bodies of the scripts. Each script is atomic, and returns JSON, because Upstash parses other replies. */
+/** Each script is atomic, and returns JSON, because Upstash parses other replies. */
 const BODIES: Readonly<Record<RedisScript, string>> = {
   claim: `
 local leaseUntil = now + tonumber(leaseMs)
@@ -351,7 +350,7 @@ for _, state in ipairs(states) do
 end
 return answer(answers)`,
 
-  /** Returns the event's steps, or one row without a name if the event has no steps. */
+  /** Returns one row without a name if the event has no steps. */
   steps: `
 local event = load(id)
 if not event or (token ~= '' and (event.state ~= 'leased' or event.token ~= token)) then return '[]' end

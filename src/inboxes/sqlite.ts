@@ -30,7 +30,7 @@ export interface SqliteInboxOptions extends SynchronousInboxOptions {
 
 /** The inbox that {@link sqliteInbox} returns. */
 export interface SqliteInbox<Tx = undefined> extends Inbox<Tx>, InboxOperations {
-  /** Closes the file if you passed a path. If you passed a connection, it stays open. */
+  /** Closes the file if you passed a path. If you passed a connection, that connection stays open. */
   close(): void;
 }
 
@@ -97,7 +97,7 @@ export function sqliteInbox(
   return { ...createSqliteInbox<unknown>({ db, prefix, tx, durable, runtime, transactions }), close };
 }
 
-/** Opens the file, and does everything else that can fail before the first event arrives. */
+/** Does everything that can fail, so that it fails before the first event arrives. */
 function open(
   file: string | SqliteLike,
   {
