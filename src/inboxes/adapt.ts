@@ -1,4 +1,4 @@
-/** Adapts data layers such as Drizzle without importing them. */
+/** Adapts data layers such as Drizzle without importing their libraries. */
 import { StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
 
@@ -44,11 +44,11 @@ export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataL
           return working;
         });
       } catch (error) {
-        // Rejects with the error of `work`. Some data layers would reject with the error of their ROLLBACK instead.
+        // Some data layers would reject with the error of their ROLLBACK instead of the error of `work`.
         await working;
         throw toDriverError(error);
       }
-      // Knex resolves even if the handler has rolled the transaction back, so the result of `work` counts.
+      // Knex resolves even if the handler has rolled the transaction back, so this function returns the result of `work`.
       return working as unknown as Promise<Value>;
     },
   };

@@ -29,18 +29,18 @@ export interface ClaimValues extends NewEvent {
   readonly early: boolean;
 }
 
-/** Some drivers return numbers as text, and NULL as `undefined`. */
+/** Some drivers return numbers as text and NULL as `undefined`. */
 export interface ClaimRow {
   readonly result: Claim['state'];
   readonly attempts: number | string | null;
-  /** How long until the event can be claimed, in ms. `null` if this is not known. */
+  /** How long until the event can be claimed, in ms, or `null` if this is not known. */
   readonly wait: number | string | null;
 }
 
 export interface AttemptEnd {
   /** `later` makes the event received, or dead if the event is older than `maxAgeMs`. */
   readonly result: 'done' | 'failed' | 'dead' | 'later';
-  /** How long until the event runs again, in ms. `null` if the event never runs again. */
+  /** How long until the event runs again, in ms, or `null` if the event never runs again. */
   readonly retryAfterMs: number | null;
   readonly error: string | null;
   /** The age at which `later` makes an event dead, in ms. `null` unless `result` is `later`. */
@@ -49,11 +49,11 @@ export interface AttemptEnd {
 
 export const DONE: AttemptEnd = { result: 'done', retryAfterMs: null, error: null, maxAgeMs: null };
 
-/** The events have distinct ids. */
+/** The ids of the events are distinct. */
 export interface Page {
   readonly events: readonly NewEvent[];
   readonly state: 'received' | 'parked' | 'done';
-  /** How long until the events are due, in ms. `null` unless `state` is `received`. */
+  /** How long until the events are due, in ms, or `null` unless `state` is `received`. */
   readonly dueInMs: number | null;
   readonly origin: Origin;
 }
@@ -75,17 +75,16 @@ export interface StoreOps<Tx>
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: Page): Promise<readonly Stored[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
-  /** Whether the first attempt at an event can run without a claim, because `transaction` stores the event. */
+  /** Whether an event's first attempt can run without a claim, because `transaction` stores the event. */
   readonly takesFirst?: boolean;
-  /** Makes this first attempt the owner of the event's steps, even if an earlier attempt owned them. */
+  /** Makes a first attempt the owner of its event's steps, even if an earlier attempt owned them. */
   ownSteps?(lease: Lease): Promise<void>;
-  /** Missing if transactions are synchronous, because synchronous handlers have no steps. */
+  /** Stores with synchronous transactions lack this method, because synchronous handlers have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
 }
 
 type StoreSettings = Parameters<Inbox['record']>[1];
 
-/** @param held - the tokens of the leases that this process holds. */
 export function createInbox<Tx>(
   ops: StoreOps<Tx>,
   { uuid, elapsed }: Pick<Runtime, 'uuid' | 'elapsed'>,
@@ -110,7 +109,7 @@ export function createInbox<Tx>(
     });
   }
 
-  /** The time before which `takeDue` doesn't look for leases that start in the future. */
+  /** `takeDue` doesn't look for leases that start in the future before this time. */
   let lookAt = Number.NEGATIVE_INFINITY;
 
   /** A lease that starts in the future was written while a clock was ahead, and would expire too late. */

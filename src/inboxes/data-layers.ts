@@ -31,7 +31,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const layer = adapt<Tx, DrizzleLike<Tx>>({
     db,
     async send(over, text, values) {
-      // Contains only the part of a `sql` tag's result that `execute` reads.
+      // This object contains only the part of a `sql` tag's result that `execute` reads.
       const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
       return toRows(await over.execute(query as never));
     },
@@ -144,7 +144,7 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
   });
 }
 
-/** Each use of `$1` becomes a `?` with its own binding. MySQL statements already use `?`. */
+/** Gives each use of `$1` a `?` with its own binding. MySQL statements already use `?`. */
 function toKnex(text: string, values: readonly unknown[]) {
   if (!text.includes('$1') && values.length > 0) return { raw: text, bindings: values };
   const bindings: unknown[] = [];

@@ -56,7 +56,7 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** Permanent, because another attempt could repeat what the handler has already committed. */
+/** This error is permanent, because another attempt could repeat what the handler has already committed. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
     "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. The handler's writes may be committed, so the event will not run again. Check what the handler wrote, then requeue or discard the event.",

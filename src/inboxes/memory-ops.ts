@@ -1,4 +1,4 @@
-/** Lacks the operations for operators, which no code can call on a receiver's default inbox. */
+/** This inbox lacks the operations for operators, because no code can call them on a receiver's default inbox. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Inbox,
@@ -26,14 +26,13 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     return entry?.state === 'leased' && entry.token === token ? entry : undefined;
   }
 
-  /** If the event has a lease, that lease has expired, and the attempt ends as lapsed. */
+  /** If the event has a lease, that lease must have expired, and the attempt ends as lapsed. */
   function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>, at = now()): void {
     if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
     entry.isWaiting = isWaiting;
     store.change(entry, 'received', dueAt, at);
   }
 
-  /** Of the events that wait for the key, the event that was created first becomes due. */
   function release(key: string): void {
     const next = store.findFirstWaiting(key);
     if (next !== undefined) receive(next, now(), { isWaiting: false });
@@ -169,18 +168,18 @@ export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
-/** The store changes an entry in place. Entries are flat to save memory. */
+/** The store changes entries in place, and keeps them flat to save memory. */
 export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   startedAt: number;
-  /** Doesn't contain the attempt that completed the event. */
+  /** The history lacks the attempt that completed the event. */
   history: readonly InboxAttempt[];
   steps: readonly InboxStep[];
-  /** Text, so that no handler can change the event. `null` if the event was pruned or imported. */
+  /** The event is kept as text, so that no handler can change it. Pruned and imported events have `null`. */
   json: string | null;
   token: string | undefined;
   /** Whether the event waits for another event with the same key. Even a waiting event becomes due at `dueAt`. */
   isWaiting: boolean;
-  /** In epoch ms. Set only if the event has a key. */
+  /** This time is in epoch ms, and is set only if the event has a key. */
   createdAt: number;
   readonly number: number;
 }
@@ -190,7 +189,7 @@ interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   readonly json?: string | null | undefined;
 }
 
-/** Keeps 10 attempts, including the oldest one if its lease expired, because its effect may have happened. */
+/** A history keeps 10 attempts, including the oldest one if its lease expired, because its effect may have happened. */
 export function withAttempt(
   history: readonly InboxAttempt[],
   attempt: InboxAttempt,
@@ -200,12 +199,11 @@ export function withAttempt(
   return first.result === 'lapsed' ? [first, ...later.slice(1), attempt] : [...later, attempt];
 }
 
-/** Parked events are always due. Done and dead events are never due. */
 function dueFrom({ state, dueAt }: Entry): number {
   return state === 'parked' ? 0 : (dueAt ?? Number.POSITIVE_INFINITY);
 }
 
-/** Replaces every done event if `keepsDone` is false, because the id is enough to recognize a duplicate. */
+/** This entry replaces every done event if `keepsDone` is false, because the id is enough to recognize a duplicate. */
 const DONE = Object.freeze({ state: 'done' }) as Entry;
 
 interface MemorySettings {
@@ -219,14 +217,13 @@ export class EventStore {
   readonly open = new Map<string, Entry>();
   readonly done = new Map<string, Entry>();
   readonly now: () => number;
-  /** Contains only open events. */
   readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
   #added = 0;
   /** The events that were due at the last search, longest due last. A search in every call would take quadratic time. */
   #due: Entry[] = [];
   #dueTypes: readonly string[] = [];
-  /** Kept, because a new iterator would step over every deleted slot again. */
+  /** The iterator is kept, because a new one would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
 
   constructor(settings: MemorySettings) {
@@ -241,12 +238,12 @@ export class EventStore {
     return this.open.get(id) ?? this.done.get(id);
   }
 
-  /** Also finds a holder whose lease has expired. */
+  /** The holder's lease may have expired. */
   findHolder(entry: Entry, key: string): Entry | undefined {
     return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }
 
-  /** Compares the events by when they were created, and then by when they were received. */
+  /** The first event is the one that was created first, or was received first among events created at the same time. */
   findFirstWaiting(key: string): Entry | undefined {
     const waiting = this.#ofKey(key).filter(({ isWaiting }) => isWaiting);
     return waiting.sort((a, b) => a.createdAt - b.createdAt || a.number - b.number)[0];
@@ -329,7 +326,7 @@ export class EventStore {
     this.open.set(entry.id, entry);
   }
 
-  /** Longest due first. The caller must postpone these events, or a later call returns them again. */
+  /** The caller must postpone the returned events. Otherwise, a later call returns them again. */
   findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
     const found = new Set<Entry>();
     // An entry may have been claimed or settled since the search.

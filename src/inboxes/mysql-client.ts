@@ -56,14 +56,11 @@ export interface Mysql<Tx> extends Queries {
 }
 
 interface Session extends Queries {
-  /**
-   * Rejects all further statements from the handler. Returns the error of a call that was rejected while the handler ran.
-   */
+  /** Rejects further statements from the handler. Returns the error of a call that was rejected while the handler ran. */
   close(): HandlerError | undefined;
   destroy(): unknown;
 }
 
-/** The methods of a `mysql2` connection or a Knex transaction that begin or end a transaction. */
 const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
 /** @param runtime - limits how long a statement can take. @default no limit, for migrations */
@@ -118,7 +115,7 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): My
       try {
         return await work(lent.tx, { query, close: lent.close, destroy: () => connection.destroy() });
       } finally {
-        // Does nothing if the connection has been destroyed.
+        // This call does nothing if the connection has been destroyed.
         connection.release();
       }
     },
@@ -137,7 +134,7 @@ async function send(connection: MysqlConnectionLike, text: string, given?: unkno
   return { rows: firstRows(result) };
 }
 
-/** Sends texts in base64 if they need escapes, because a session with NO_BACKSLASH_ESCAPES misreads the drivers' escapes. */
+/** Encodes texts in base64 if they need escapes, because a session with NO_BACKSLASH_ESCAPES misreads those escapes. */
 function withoutEscapes(text: string, values: readonly unknown[] = []): [text: string, values: unknown[]] {
   const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]+$/.test(value);
   let at = 0;
@@ -158,7 +155,7 @@ function firstRows(result: unknown): readonly object[] {
   return isHeader ? [] : result.map(decode);
 }
 
-/** Decodes the names and keys, which are binary so that they compare by bytes. */
+/** Names and keys are binary columns, so that they compare by bytes. */
 function decode(row: object): object {
   const columns = Object.entries(row).map(([name, value]) => [
     name,
@@ -168,7 +165,7 @@ function decode(row: object): object {
 }
 
 export interface TransactionParts<Tx> {
-  /** Like `complete`, returns whether the event's lease is still held. */
+  /** Like `complete`, this statement returns whether the event's lease is still held. */
   readonly begin: Statement;
   /** A rehearsal has no lease, and its effect always rejects. */
   readonly needsLease: boolean;
@@ -181,9 +178,7 @@ export interface TransactionParts<Tx> {
 
 export const LEASE_LOST = new Error('The lease is lost.');
 
-/**
- * Rejects with {@link LEASE_LOST} if the lease is lost, and with a `PermanentError` if the handler ended the transaction.
- */
+/** Rejects with {@link LEASE_LOST}, or with a `PermanentError` if the handler ended the transaction itself. */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,
   { begin, needsLease, complete, undo, effect }: TransactionParts<Tx>,
@@ -222,7 +217,7 @@ async function assertLeased(queries: Queries, { text, values }: Statement): Prom
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
 }
 
-/** Also looks at the causes of the error. */
+/** Also checks the causes of the error. */
 function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   const { errno, cause } = Object(error) as { readonly errno?: number; readonly cause?: unknown };
   return (
@@ -230,13 +225,13 @@ function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   );
 }
 
-/** A deadlock, or another call claimed the same free key. */
+/** The operation ended in a deadlock (1213), or another call claimed the same free key (1062). */
 export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
 
 /** The connection already had an open transaction. */
 export const isLeftOpen = (error: unknown) => hasErrno(error, 1568);
 
-/** The server has become a replica or was set to read-only. */
+/** The server has become a replica, or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasErrno(error, 1290, 1792, 1836);
 
 export const isNotMigrated = (error: unknown) =>

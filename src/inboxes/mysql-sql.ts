@@ -16,13 +16,13 @@ export interface MysqlPrefixOptions {
   readonly prefix?: string | undefined;
 }
 
-/** Exists only in the transaction that the inbox began for an event. */
+/** This savepoint exists only in the transaction that the inbox began for an event. */
 const FENCE = 'stablehooks_fence';
 
-/** Keeps the connection's own value of `autocommit` during an event's transaction. */
+/** This variable keeps the connection's own value of `autocommit` during an event's transaction. */
 const AUTOCOMMIT = '@stablehooks_autocommit';
 
-/** In epoch ms. `UNIX_TIMESTAMP(NOW(3))` would be ambiguous when daylight saving time ends. */
+/** The time is in epoch ms. `UNIX_TIMESTAMP(NOW(3))` would be ambiguous when daylight saving time ends. */
 const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
 
 /** A session with EMPTY_STRING_IS_NULL reads the literal '' as NULL. */
@@ -33,10 +33,10 @@ const NAME = 'VARBINARY(512)';
 const STATE = 'VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin';
 const TOKEN = 'VARBINARY(36)';
 
-/** `SET TRANSACTION` fails (1568) if the app left a transaction open. */
+/** `SET TRANSACTION` fails with error 1568 if the app left a transaction open. */
 const BEGIN = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION';
 
-/** If the procedure fails, it leaves no transaction open. */
+/** If the procedure fails, the handler leaves no transaction open. */
 const STEP = `DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
   ${BEGIN}; SET at_ms = ${NOW};`;
 
@@ -59,7 +59,6 @@ const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'lea
 const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
 /** Selects leases that start in the future, except the leases that this process holds. */
 const AHEAD = `(updated_at > ${NOW} + ${AHEAD_MS} AND token NOT IN (SELECT given.id FROM ${IDS.replace(':ids', ':held')}))`;
-/** The pairs of `seq` and `due_at` in `found`. */
 const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]', due BIGINT PATH '$[1]')) AS pair`;
 
 const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
@@ -228,7 +227,7 @@ const takeDue = (events: string) => `
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 
-/** Lists only the types of parameters that are neither texts nor times. */
+/** Parameters that are not listed are times or texts. */
 const TYPES: readonly (readonly [type: string, names: string])[] = [
   [NAME, 'id type key name'],
   [STATE, 'origin state result what'],
@@ -265,20 +264,20 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   ${end()};
   COMMIT;
   SELECT ended;`,
-    // The first call in a transaction. It locks nothing, because a second delivery would wait for the handler. A deadlock
-    // ends the transaction. With `autocommit` off, nothing that the handler writes after a deadlock commits by itself.
+    // The first call in a transaction locks nothing, because a second delivery would have to wait for the handler. With
+    // `autocommit` off, nothing that the handler writes after a deadlock has ended the transaction is committed.
     fence: `SET ${AUTOCOMMIT} = @@autocommit;
   IF :begins THEN ${BEGIN}; END IF;
   SET autocommit = 0;
   SAVEPOINT ${FENCE};
   SELECT COUNT(*) AS leased FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';`,
-    // The last call in a transaction. Its first statement fails in any other transaction.
+    // The first statement fails in any transaction other than the one that the inbox began.
     complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
   ${end({ result: "'done'", retryAfterMs: 'NULL', error: 'NULL', maxAgeMs: 'NULL' })};
   IF ended IS NOT NULL THEN COMMIT; SET autocommit = ${AUTOCOMMIT}; END IF;
   SELECT ended IS NOT NULL AS leased;`,
-    // Called instead of `complete`. Returns whether the transaction had already ended.
+    // Called instead of `complete`, `undo` returns whether the transaction had already ended.
     undo: `DECLARE has_ended BOOLEAN DEFAULT FALSE;
   DECLARE CONTINUE HANDLER FOR 1305 SET has_ended = TRUE;
   ROLLBACK TO SAVEPOINT ${FENCE};
@@ -402,7 +401,7 @@ export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly stri
 export function writeStatements(prefix: string) {
   const tables = tablesOf(prefix);
   const [events, notes, steps] = tables;
-  // The app's driver would return MySQL's own JSON type as an object.
+  // Without the cast, the app's driver would return MySQL's own JSON type as an object.
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
   IF(state = 'parked', NULL, due_at) AS due`;
@@ -440,7 +439,7 @@ WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
       find: place(`SELECT ${record} FROM ${events} WHERE id = :id`),
     },
     list(query: PageQuery): string {
-      // Finds the page in the index before it reads the rows. A single query would read the whole index.
+      // Finds the page in the index before it reads the rows, because a single query would read the whole index.
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
       const columns = query.withEvents ? record : withoutEvents(record);
       return `SELECT ${columns} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)

@@ -113,7 +113,6 @@ export function mysqlInbox(
     if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at startup');
   }, runtime);
 
-  /** Sends lists as JSON. */
   async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {
     const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));

@@ -13,7 +13,6 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** The history of each changed event records both. */
 export interface Person {
   readonly by: string;
   readonly reason: string;
@@ -24,20 +23,21 @@ export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
   /** Returns no records if the store doesn't have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
-  /** Counts all events if `selection` is undefined. Some drivers return counts as text. */
+  /** If `selection` is undefined, counts all events. Some drivers return counts as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
-  /** Oldest first. Skips events with a step that has no result. Returns the number of requeued events. */
+  /**
+   * Starts with the oldest event, skips events that have a step without a result, and returns the number of requeued events.
+   */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
-  /** Oldest first. Returns the number of discarded events. */
   discard(which: Limited, who: Person): Awaitable<number>;
-  /** Skips events that an open transaction has locked. Makes the other events failed and due, and returns them. */
+  /** Makes the events failed and due, except events that an open transaction has locked. Returns the changed events. */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`, and returns their number. A store can ignore `limit`. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
   /** If `token` is given, returns no rows if the event doesn't have that lease, and at least one row if it does. */
   steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
-  /** For a dead or failed event, marks steps without a result as done, or forgets them so that they are rerun. */
+  /** Marks a dead or failed event's steps without a result as done, or forgets them so that they are rerun. */
   stateSteps(id: string, done: readonly string[], again: readonly string[]): Awaitable<unknown>;
 }
 

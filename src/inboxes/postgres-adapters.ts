@@ -29,7 +29,7 @@ export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
     begin: (work) =>
       prisma.$transaction(work, {
         isolationLevel: 'ReadCommitted',
-        // The lease already limits the transaction, and Prisma's default limit is only 5 s.
+        // The lease already limits the transaction, and Prisma's default limit of 5 s is too short.
         timeout: 2_147_483_647,
         // Prisma's default of 2 s is too short when many handlers start at the same time.
         maxWait: 10_000,

@@ -56,7 +56,7 @@ const POOLS =
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
-/** Accepts even a single connection. */
+/** This rule also accepts a single connection. */
 export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
@@ -74,30 +74,26 @@ export const poolRule = (transactional: boolean) =>
   );
 
 export interface TransactionParts<Tx> {
-  /** Returns no row if the transaction must not continue. */
+  /** This statement returns no row if the transaction must not continue. */
   readonly begin: Statement;
-  /** In ms. `undefined` unless the first statement is prepared, because other first statements set the limit themselves. */
+  /**
+   * This limit is in ms. It is set only if the first statement is prepared, because other first statements set the limit.
+   */
   readonly limitMs: number | undefined;
-  /** Completes an event with a key. The returned row contains `null` if the lease is lost. */
+  /** This statement completes an event with a key. The returned row contains `null` if the lease is lost. */
   readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
 }
 
-/** Thrown inside a transaction to roll it back. */
 export const REFUSED = new Error('The event is already stored or running, or its lease is lost.');
 
-/** Exists only in the transaction that the inbox began. */
+/** This savepoint exists only in the transaction that the inbox began. */
 const SAVEPOINT = 'SAVEPOINT stablehooks';
 
-/** Succeeds only in the transaction that the inbox began, and only if no statement in it has failed. */
+/** This statement succeeds only in the transaction that the inbox began, and only if no statement in it has failed. */
 const CHECK = `RELEASE ${SAVEPOINT}`;
 
-/**
- * Rejects with {@link REFUSED} if the transaction must not continue, and with a `PermanentError` if the handler ended it.
- *
- * @returns whether the server is known to have committed. A data layer can't tell, because after a failed statement the
- * server responds to COMMIT with ROLLBACK instead of an error.
- */
+/** Resolves to whether the server is known to have committed. A data layer can hide a ROLLBACK in response to COMMIT. */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
   parts: TransactionParts<Tx>,
@@ -124,7 +120,7 @@ export function overPool(pool: PgPoolLike<unknown>, runtime: Runtime): PgLike {
   return {
     async query(...statement) {
       const client = await pool.connect();
-      // Nothing to do here, because the statement fails as well.
+      // The statement fails as well, so there is nothing to do here.
       const onError = () => undefined;
       client.on('error', onError);
       try {

@@ -46,9 +46,7 @@ export function rolledBackAtCommit(): HandlerError {
   );
 }
 
-/**
- * After the handler has returned, the inbox completes an event with a key in the same transaction and with the same role.
- */
+/** The inbox completes an event with a key after the handler returns, in the same transaction and with the same role. */
 const SET_BACK =
   'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because the inbox writes after the handler if the event has an ordering key. ';
 

@@ -72,7 +72,7 @@ function limits(set: (name: string) => string): string {
 export const settings = (limitMs: string) =>
   `concat(${FLUSHED},\n  ${limits((name) => `set_config('${name}', ${limitMs}::text, true)`)}) AS set`;
 
-/** Stands for the time limit, in ms. */
+/** This text stands for the time limit, in ms. */
 export const LIMIT = '<limit>';
 
 /** Sending these statements costs less than calling `set_config`. */

@@ -143,18 +143,18 @@ END $migration$`);
 const AHEAD = `(updated_at > ${later(`${AHEAD_MS}`)} AND token::text <> ALL (:held::text[]))`;
 
 export interface PgTemplate extends Template {
-  /** The procedure `run` runs the statement, commits and returns its rows. */
+  /** Whether the procedure `run` runs the statement, commits and returns the rows. */
   readonly isRun?: true;
 }
 
-/** For reads, parts of a handler's transaction, and calls of procedures. */
+/** This form is for reads, parts of a handler's transaction, and calls of procedures. */
 const sent = (sql: string): PgTemplate => placeNumbered(sql, (position) => `$${position}`);
 const committed = (sql: string): PgTemplate => ({
   ...placeNumbered(sql, (position) => `($1)[${position}]`),
   isRun: true,
 });
 
-/** In ms, but at least one second. */
+/** The result is in ms, and is at least one second. */
 const leftMs = (row: string) =>
   `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
 
@@ -165,7 +165,6 @@ export function writeStatements(name: string) {
   /** Makes a first attempt the owner of its event's steps until the event is stored. */
   const owned = `${steps} WHERE event_id = :id::text AND name = '' AND result = :token::text
     AND NOT EXISTS (SELECT 1 FROM ${events} WHERE id = :id::text)`;
-  // Column names are single words, because some data layers rename longer names, for example to camel case.
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
@@ -200,7 +199,6 @@ ON CONFLICT (id) DO NOTHING`;
   UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE))
   RETURNING id
 ) SELECT count(*) AS count FROM changed`);
-  /** Longest due first. */
   const due = `FROM ${events} AS e
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
     ORDER BY ${dueOf('e')}, e.received_at`;
@@ -242,7 +240,7 @@ FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
     /** Returns no row if the event is already stored or running, or if the app left the connection in a wrong state. */
     take: sent(`${take} RETURNING ${settings(':leaseMs::bigint')}`),
 
-    /** Like `take`, but prepared, and for a transaction that already has its time limit. */
+    /** This statement is like `take`, but it is prepared, and its transaction must already have a time limit. */
     takePrepared: kept('take', `${take} RETURNING ${FLUSHED}`),
 
     /** If the handler ended its transaction itself, the event is already stored. */
@@ -267,7 +265,7 @@ WHERE e.id = :id::text AND e.token = :token::uuid AND ${isLeased('e')}
   AND pg_advisory_xact_lock(${lockNumber(tables, ':id::text')}) IS NOT NULL
 RETURNING ${settings(leftMs('leased'))}`),
 
-    /** For an event with a key, which only the last statement of the transaction, `complete`, marks as done. */
+    /** Begins the transaction of an event with a key. Only the last statement, `complete`, marks the event as done. */
     hold: sent(`SELECT ${settings(leftMs('e'))} FROM ${events} AS e
 WHERE id = :id::text AND token = :token::uuid`),
 

@@ -235,7 +235,7 @@ export function postgresInbox(
           return true;
         } catch (error) {
           if (error === REFUSED) return false;
-          // The data layer sends nothing more. If the event is done, the method that the handler called has committed.
+          // If the event is done, the handler called a method of the data layer that committed the transaction.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
             throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();
@@ -250,7 +250,7 @@ export function postgresInbox(
   return createInbox(ops, runtime);
 }
 
-/** Knows the size of a `Pool` from `pg`, and of a PGlite, which has one connection. */
+/** Returns the size of a `Pool` from `pg` or of a PGlite, which has one connection. */
 function sizeOf(pool: unknown): number | undefined {
   const { options, transaction, waitReady } = Object(pool);
   return transaction !== undefined && waitReady !== undefined ? 1 : options?.max;

@@ -165,7 +165,6 @@ local function read(id, withEvent)
 end
 `;
 
-/** The values in {@link LISTS} are lists. */
 export const SCRIPT_VALUES = {
   ...VALUES,
   /** `call`: the id of the call. A client that lost the reply sends the same call again. */
@@ -398,7 +397,7 @@ if event and (event.state == 'dead' or event.state == 'failed') then
 end
 return '[]'`,
 
-  /** Leaves an event alone if it has changed since the given version. */
+  /** Leaves an event unchanged if it has changed since the given version. */
   change: `
 local count = 0
 local function isKnown(id)

@@ -184,7 +184,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
       if (selection === undefined) return call('count', { states: INBOX_STATES });
       const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
       for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
-        // Keeps only these two fields, because there can be many events.
+        // Only these two fields are kept, because there can be many events.
         for (const { state, updatedAt } of page) found.push({ state, updatedAt });
       }
       return countRecords(found);
@@ -210,7 +210,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
 /** Sends a script in full only if the server doesn't have it. */
 function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   const digests = new Map<RedisScript, Promise<string>>();
-  // Two keys that never exist. While a cluster moves their slot, it rejects the command (TRYAGAIN). With one key, or with
+  // These two keys never exist, so a cluster that is moving their slot rejects the command (TRYAGAIN). With one key, or with
   // keys that exist, a script would run on a node that lacks some of the events.
   const keys = [key, `${key}:absent`];
   async function send(name: RedisScript, values: string[]): Promise<unknown> {

@@ -7,7 +7,7 @@ export const toStorable = (text: string) => text.slice(0, 1_000).replaceAll(/\0|
 /** Column names are single words, because some data layers rename longer names, for example to camel case. */
 export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'attempts' | 'key'> {
   readonly source: InboxRecord['origin'];
-  /** In epoch ms, like all times in this row. */
+  /** All times in this row are in epoch ms. */
   readonly received: number;
   readonly updated: number;
   readonly due: number | null;
@@ -37,7 +37,7 @@ export function toRecord(row: EventRow): InboxRecord {
   };
 }
 
-/** Like `IGNORED` in SQL, but Redis returns an empty history instead of NULL. */
+/** The condition is the same as `IGNORED` in SQL, but Redis returns an empty history instead of NULL. */
 const isIgnored = ({ state, attempts, json, history }: EventRow) =>
   state === 'done' && Number(attempts) === 0 && (json ?? null) !== null && (history ?? '[]') === '[]';
 
@@ -47,7 +47,6 @@ function firstAttempt({ received, updated }: EventRow): string {
   return JSON.stringify([{ ...attempt, result: 'done', error: null }]);
 }
 
-/** A driver can be configured to return NULL as `undefined` and numbers as text. */
 export interface StepRow {
   /** `null` if the event has no steps. */
   readonly name: string | null;

@@ -14,7 +14,7 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
 /** A lease that starts more than this many ms in the future is valid only for its holder. */
 export const AHEAD_MS = 60_000;
 
-/** At most `limit` of the selected events, oldest first. */
+/** An operation changes at most `limit` of the selected events, oldest first. */
 export interface Limited {
   readonly selection: Selection;
   readonly limit: number;
@@ -69,7 +69,7 @@ export function selectionWriter({
 
   function select(columns: string, { states, ...selection }: Selection, end: string, kinds = [0, 1]): string {
     const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
-    // Inserted as text, because the names of the states have already been checked.
+    // The states are inserted as text, because their names have already been checked.
     const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
     const pruned = hasPruned ? [`pruned IN (${kinds.join()})`] : [];
     const where = [inStates, ...pruned, ...names.map((name) => sql[name])].join(' AND ');
@@ -97,7 +97,7 @@ export function selectionWriter({
       );
       const union = (texts: readonly string[]) =>
         texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
-      // Two levels, because Durable Objects allow only five terms in a UNION, and there can be seven lists.
+      // Two levels are needed, because Durable Objects allow only five terms in a UNION, and there can be seven lists.
       const all = union([union(lists.slice(0, 4)), union(lists.slice(4))].filter((each) => each !== ''));
       return `SELECT * FROM (${all}) AS listed ${end}`;
     },

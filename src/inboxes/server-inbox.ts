@@ -48,7 +48,7 @@ export const VALUES = {
 } as const;
 
 export interface EndedRow {
-  /** `null` if the lease is lost. */
+  /** The result is `null` if the lease is lost. */
   readonly ended: string | null;
 }
 
@@ -103,7 +103,7 @@ export function callOps(
 /** A release increases this version if older releases can't use its tables or its Redis keys. */
 export const VERSION = 1;
 
-/** In ms. Another process can change the server's tables and settings at any time. */
+/** How often to check, in ms. Another process can change the server's tables and settings at any time. */
 const CHECK_MS = 60_000;
 
 /** Checks the server at the first call, and later whenever the last check is too old. */
@@ -206,7 +206,7 @@ export async function sendAgain<Value>(
   }
 }
 
-/** In ms. Statements for operators can take seconds. */
+/** How long to wait for a response, in ms. Statements for operators can take seconds. */
 const SILENT_MS = 30_000;
 
 /** Closes the connection if the server doesn't respond in time. Otherwise, the pool would never get the connection back. */

@@ -122,7 +122,7 @@ function execOutside(db: SqliteLike, sql: string): void {
   }
 }
 
-/** Exists only in the transaction in which an effect began. */
+/** This savepoint exists only in the transaction in which an effect began. */
 const SAVEPOINT = 'stablehooks';
 
 function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
@@ -185,7 +185,6 @@ const NORMAL = 1;
 const FULL = 2;
 
 interface WaitingStep {
-  /** Whether the commit waits for the disk. */
   readonly flush: boolean;
   /** Returns a function that resolves the promise and must be called after the commit. */
   run(): () => void;
@@ -203,7 +202,7 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   /** Restores the connection's own level afterwards, for the app's statements. */
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
-    // Not prepared, because a prepared PRAGMA has no effect when it runs again.
+    // A prepared PRAGMA would have no effect when it runs again.
     execOutside(db, `PRAGMA synchronous = ${level}`);
     try {
       return work();

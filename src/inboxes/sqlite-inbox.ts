@@ -42,7 +42,7 @@ export interface Transactions {
 interface SqliteInboxSettings<Tx> {
   readonly db: SqliteLike;
   readonly prefix: string;
-  /** `undefined` if handlers don't run in transactions. */
+  /** Handlers receive `undefined` if they don't run in transactions. */
   readonly tx: Tx | undefined;
   readonly durable: boolean;
   readonly runtime: Runtime;

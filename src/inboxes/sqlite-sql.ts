@@ -7,7 +7,7 @@ import { place, type Values } from './statements.js';
 const RECORD = `id, type, state, attempts, source, key, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
-/** Either the event itself, or another event that holds the lease on the same key. */
+/** This row is either the event itself, or another event that holds the lease on the same key. */
 interface ContenderRow {
   readonly role: 'own' | 'holder';
   readonly rowid: number;
@@ -52,7 +52,6 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     },
   });
   const own = `SELECT 'own' AS role, rowid, state, received_at, due_at FROM ${prefix}_events WHERE id = :id`;
-  /** Passes lists as JSON. */
   function rows<Row>(sql: string) {
     const { text, names } = place(sql);
     const statement = db.prepare(text);
@@ -72,12 +71,11 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
     own: rows<ContenderRow>(own),
-    /** Includes a holder whose lease has expired. If the key is `NULL`, there is no holder. */
+    /** The holder's lease may have expired. If the key is `NULL`, there is no holder. */
     contenders: rows<ContenderRow>(
       `${own} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM ${prefix}_events
       WHERE key = :key AND state = 'leased' AND id <> :id`,
     ),
-    /** If the event has a lease, that lease ends. */
     claim: rows<Pick<EventRow, 'attempts'>>(
       `INSERT INTO ${prefix}_events (id, type, source, event, received_at, updated_at, due_at, key,
         created_at, token, state, waiting, attempts)
@@ -112,12 +110,11 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       WHERE id = :id AND token = :token AND (state = 'leased' OR :state = 'dead')
       RETURNING key`,
     ),
-    /** Called after the clock has jumped. */
+    /** This statement runs after the clock has jumped. */
     shiftLeases: rows(
       `UPDATE ${prefix}_events SET due_at = due_at + :ms
       WHERE state = 'leased' AND pruned = 0 AND token IN (SELECT value FROM json_each(:held)) RETURNING id`,
     ),
-    /** The event that was created first becomes due. */
     releaseKey: rows(
       `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
         SELECT rowid FROM ${prefix}_events WHERE key = :key AND state = 'received' AND waiting = 1
@@ -138,7 +135,6 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= :at ORDER BY ${DUE}, rowid LIMIT :limit)
       ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT :limit`,
     ),
-    /** If the event has a lease, that lease ends. */
     receive: rows<StoredEvent>(
       `UPDATE ${prefix}_events SET due_at = :dueAt, updated_at = CASE state WHEN 'received' THEN updated_at ELSE :at END,
         waiting = :waiting, state = 'received', token = NULL,

@@ -14,7 +14,7 @@ export interface SqliteLike {
   };
 }
 
-/** {@link DUE} orders these events. */
+/** These events still have to run. {@link DUE} orders them. */
 export const OPEN = "(due_at IS NOT NULL OR state = 'parked')";
 
 /** Parked events are due first. */

@@ -1,4 +1,4 @@
-/** Statements refer to their values by name, until each is rewritten once with the placeholders of a dialect. */
+/** Statements refer to their values by name. Each statement is rewritten once with the placeholders of a dialect. */
 
 /** Each store has its own form for lists and for `null`. */
 export type Values = Readonly<Record<string, unknown>>;
@@ -26,7 +26,7 @@ export function place(sql: string): Template {
   return { text: sql.replaceAll(NAME, '?'), names: [...sql.matchAll(NAME)].map(([, name = '']) => name) };
 }
 
-/** Numbers start at 1, and all uses of a name have the same number. */
+/** Placeholder numbers start at 1, and all uses of a name have the same number. */
 export function placeNumbered(sql: string, write: (position: number) => string): Template {
   const names = namesIn(sql);
   return { text: sql.replaceAll(NAME, (_, name) => write(names.indexOf(name) + 1)), names };
