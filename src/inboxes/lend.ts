@@ -45,7 +45,7 @@ export function lend<Lent extends object>(
 function controlled(name: PropertyKey): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `ctx.tx refuses ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only some statements, use a SAVEPOINT.`,
+    `ctx.tx does not allow ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only some statements, use a SAVEPOINT.`,
   );
 }
 

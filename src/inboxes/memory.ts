@@ -34,7 +34,7 @@ export interface MemoryInboxOptions {
  * long-lived process.
  *
  * This inbox isn't durable: all events are lost when the process ends. For that reason, the inbox doesn't dead-letter an
- * event after `maxAttempts` failed attempts. Instead, the sender has to deliver the event again.
+ * event after `maxAttempts` failed attempts. Instead, the sender must redeliver the event.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */

@@ -376,11 +376,11 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
 }
 
 /**
- * Returns the SQL that creates the tables and procedures, one statement per element. Use it if your app runs its migrations
- * itself.
+ * Returns the SQL that creates the tables and procedures, one statement per element. Use this function if your app runs its
+ * own migrations.
  *
- * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either all
- * statements or only the new ones.
+ * Rerunning a statement has no effect, and later releases only append statements to the list. At each deployment, run either
+ * all statements or only the new ones.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */

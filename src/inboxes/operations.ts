@@ -124,7 +124,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const records = await ops.list({ selection, limit, after, order, withEvents });
       if (after === undefined || records.length > 0 || (await ops.find(after)) !== undefined) return records;
       throw new ConfigError(
-        `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not have that event, or no longer has it. Start again without \`after\`.`,
+        `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not contain that event. Start again without \`after\`.`,
       );
     },
 

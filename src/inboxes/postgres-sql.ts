@@ -41,10 +41,10 @@ export interface PostgresSchemaOptions {
 export const SCHEMA_RULE = nameRule(63);
 
 /**
- * Returns the SQL that creates the tables, one statement per element. Use it if your app runs its migrations itself.
+ * Returns the SQL that creates the tables, one statement per element. Use this function if your app runs its own migrations.
  *
- * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either all
- * statements or only the new ones.
+ * Rerunning a statement has no effect, and later releases only append statements to the list. At each deployment, run either
+ * all statements or only the new ones.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -213,8 +213,8 @@ ON CONFLICT (id) DO NOTHING`;
     finish: committed(`SELECT ${schema}.end_attempt(${passedTo(VALUES.finish)}) AS ended`),
 
     /**
-     * Inserts the rows in the order of their ids, but receives the events of a key in the order of the page. The result is
-     * `running` if the event's id is locked, or if another call stores the event at the same time.
+     * Inserts the rows in the order of their ids, but sets the `received_at` of events with a key in the order of the page.
+     * The result is `running` if the event's id is locked, or if another call stores the event at the same time.
      */
     record: committed(`WITH page AS (
   SELECT * FROM ROWS FROM (unnest(:ids::text[]), unnest(:types::text[]), unnest(:texts::text[]), unnest(:keys::text[]),

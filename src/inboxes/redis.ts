@@ -46,8 +46,8 @@ export interface NodeRedisLike {
 /**
  * Adapts an ioredis client to the Redis inbox.
  *
- * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default, ioredis waits for
- * a server that is down, so the delivery gets no 503.
+ * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default, ioredis waits while the
+ * server is down, so deliveries don't get a 503.
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
   return {
@@ -60,8 +60,8 @@ export function fromIoredis(client: IoredisLike): RedisLike {
 /**
  * Adapts a node-redis client to the Redis inbox.
  *
- * Create the client with `disableOfflineQueue: true`. Otherwise, the client waits for a server that is down, and the
- * delivery gets no 503. Add an `error` listener. You can use a `typeMapping` that returns strings as Buffers.
+ * Create the client with `disableOfflineQueue: true`. Otherwise, the client waits while the server is down, and deliveries
+ * don't get a 503. Add an `error` listener. The inbox also works with a `typeMapping` that returns strings as Buffers.
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
@@ -75,8 +75,8 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
 /** Options of {@link redisInbox}. */
 export interface RedisInboxOptions {
   /**
-   * The prefix of every key, without braces. The inbox adds the braces of a hash tag, so that a cluster keeps all keys on
-   * one shard.
+   * The prefix of every key. The prefix must not contain braces. The inbox adds braces to make the prefix a hash tag, so a
+   * cluster keeps all keys on one shard.
    *
    * @default 'stablehooks'
    */
@@ -109,9 +109,9 @@ const CHANGE_BATCH = 1_000;
  * The inbox is only as durable as your Redis. docs/inboxes.md explains what you can lose with each setting. A lost event
  * runs again if it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. Calls reject with this error while the
- * server's `maxmemory-policy` isn't `noeviction`. The inbox checks the policy once a minute, unless the server forbids INFO
- * in scripts.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. While the server's `maxmemory-policy`
+ * isn't `noeviction`, the inbox's methods reject with this error. The inbox checks the policy once a minute, unless the
+ * server forbids INFO in scripts.
  */
 export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {

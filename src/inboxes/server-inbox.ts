@@ -8,8 +8,8 @@ import type { Values } from './statements.js';
 /** Options that the Postgres and MySQL inboxes share. */
 export interface ServerInboxOptions {
   /**
-   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event as done. Everything that a handler
-   * writes through `ctx.tx` takes effect exactly once.
+   * Whether handlers receive an open transaction as `ctx.tx`. The same transaction marks the event as done, so everything
+   * that a handler writes through `ctx.tx` takes effect exactly once.
    *
    * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and steps, so
    * the pool needs at least one more connection than there are concurrent handlers.
@@ -184,7 +184,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    "ctx.step: a step needs a second connection besides the one that the handler's transaction holds. Raise the size of the pool to at least 2. If the inbox uses a data layer, also pass the size of the pool as `connections`.",
+    "ctx.step: a step needs a second connection in addition to the connection that the handler's transaction holds. Increase the size of the pool to at least 2. If the inbox uses a data layer, also pass the size of the pool as `connections`.",
   );
 }
 

@@ -20,8 +20,8 @@ export type { SqliteLike } from './sqlite-tables.js';
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions extends SynchronousInboxOptions {
   /**
-   * How long an operation waits while another process writes, in ms. After that, the operation fails and the delivery
-   * gets a 503. The drivers are synchronous, so this process does nothing else while it waits.
+   * How long an operation waits while another process writes, in ms. After this time, the operation fails and the
+   * delivery gets a 503. The drivers are synchronous, so this process does nothing else while it waits.
    *
    * @default 5_000
    */
