@@ -18,7 +18,7 @@ export interface NewEvent {
   readonly type: string;
   readonly json: string;
   readonly key: string | null;
-  /** When the event was created, in epoch ms. `null` if the event has no key. */
+  /** When the event was created, in epoch ms, or `null` if the event has no key. */
   readonly createdMs: number | null;
 }
 
@@ -43,7 +43,7 @@ export interface AttemptEnd {
   /** How long until the event runs again, in ms, or `null` if the event never runs again. */
   readonly retryAfterMs: number | null;
   readonly error: string | null;
-  /** The age at which `later` makes an event dead, in ms. `null` unless `result` is `later`. */
+  /** The age at which `later` makes an event dead, in ms, or `null` unless `result` is `later`. */
   readonly maxAgeMs: number | null;
 }
 
@@ -154,7 +154,7 @@ export function createInbox<Tx>(
     },
 
     ...(transaction && {
-      // Not async, because the transaction of a synchronous handler must itself be synchronous.
+      // This method isn't async, because the transaction of a synchronous handler must itself be synchronous.
       transaction(lease, effect) {
         const ending = transaction(lease, effect);
         const forget = () => held.delete(lease.token);

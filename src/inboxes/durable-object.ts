@@ -68,7 +68,7 @@ export function durableObjectInbox(
     durable: true,
     runtime: toStoreRuntime(runtime),
     transactions: {
-      // No `await`: everything that a Durable Object writes in one turn of its event loop reaches the disk together.
+      // There is no `await`, because all writes of a Durable Object in one turn of its event loop reach the disk together.
       share: async (work) => storage.transactionSync(work),
       // The storage itself rejects a COMMIT or ROLLBACK in `effect`.
       own: (begin, effect) =>

@@ -220,7 +220,7 @@ export class EventStore {
   readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
   #added = 0;
-  /** The events that were due at the last search, longest due last. A search in every call would take quadratic time. */
+  /** The events that were due at the last search. The event that has been due longest is last. */
   #due: Entry[] = [];
   #dueTypes: readonly string[] = [];
   /** The iterator is kept, because a new one would step over every deleted slot again. */

@@ -228,7 +228,7 @@ function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
 /** The operation ended in a deadlock (1213), or another call claimed the same free key (1062). */
 export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
 
-/** The connection already had an open transaction. */
+/** The connection already had an open transaction before the inbox used it. */
 export const isLeftOpen = (error: unknown) => hasErrno(error, 1568);
 
 /** The server has become a replica, or was set to read-only. */

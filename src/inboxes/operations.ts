@@ -79,7 +79,7 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter(isOne) };
 }
 
-/** If a condition is `undefined` by mistake, the operation could select every event. */
+/** Without this check, a condition that is `undefined` by mistake could make the operation select every event. */
 function assertGiven(where: string, filter: unknown): void {
   for (const [name, value] of Object.entries(Object(filter))) {
     if (value !== undefined || !(name in FILTER)) continue;

@@ -233,7 +233,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   }
 }
 
-/** Works even after a failed statement. `false` if the connection is lost. */
+/** Works even after a failed statement. Resolves to `false` if the connection is lost. */
 function hasEnded(queries: PgLike): Promise<boolean> {
   return queries.query(`ROLLBACK TO ${SAVEPOINT}`).then(() => false, isEnded);
 }

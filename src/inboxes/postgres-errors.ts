@@ -21,13 +21,13 @@ export const isNotMigrated = hasState('42P01', '3F000', '42883');
 export const isForbidden = hasState('42501');
 /** The server may have become a standby, or may have been set to read-only. */
 export const isReadOnly = hasState(READ_ONLY, '0A000');
-/** An earlier statement in the transaction failed. */
+/** A statement was rejected because an earlier statement in its transaction had failed. */
 export const isAborted = hasState('25P02');
-/** The savepoint doesn't exist, or no transaction is open. */
+/** The inbox's savepoint doesn't exist, or no transaction is open. */
 export const isEnded = hasState('3B001', '25P01');
 /** A pooler in transaction mode gave the connection with the prepared statements to another client. */
 export const isPoolerError = hasState('26000', '42P05');
-/** The connection already had an open transaction. */
+/** The connection already had an open transaction before the inbox used it. */
 export const isLeftOpen = hasState('2D000', '25001', '25P02');
 
 /** The SQLSTATE classes of errors that handlers don't cause, such as a lost connection, a full disk or a shutdown. */

@@ -36,7 +36,7 @@ export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.sta
 /** Parked events are always due. */
 export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
 
-/** Of 10 attempts, drops the oldest, or the second oldest if the lease of the oldest one expired. */
+/** Drops the oldest of 10 attempts, or the second oldest if the lease of the oldest one expired. */
 export const LAST_9 = `(coalesce(e.history, '[]') - CASE WHEN e.history #>> '{-10,result}' = 'lapsed' THEN -9 ELSE -10 END)`;
 
 /** Adds the attempt that ends now, which began when the event was leased. */

@@ -132,7 +132,7 @@ END $version1$`,
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
-  // A single DO block, because some drivers can't send several statements together or stay on one connection.
+  // This is a single DO block, because some drivers can't send several statements together or stay on one connection.
   await pool.query(`DO $migration$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
 ${writeMigrations(tables).join(';\n')};

@@ -75,7 +75,7 @@ export function postgresInbox<Tx = PgClientLike>(
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;
 export function postgresInbox(
-  // Only a single `Client` has this method, so TypeScript doesn't accept a `Client`.
+  // Only a single `Client` has this method, so the type of `pool` excludes a `Client`.
   pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
 ): Inbox & InboxOperations;

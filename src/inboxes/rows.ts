@@ -48,7 +48,7 @@ function firstAttempt({ received, updated }: EventRow): string {
 }
 
 export interface StepRow {
-  /** `null` if the event has no steps. */
+  /** The name is `null` if the event has no steps. */
   readonly name: string | null;
   readonly attempt: number | string | null;
   readonly at: number | string | null;
@@ -62,7 +62,7 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
 }
 
 export interface NoteRow {
-  /** `null` if the note has been leased but never written. */
+  /** The text is `null` if the note has been leased but never written. */
   readonly text: string | null;
 }
 

@@ -151,7 +151,7 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
   }
 }
 
-/** After these errors, SQLite itself may have rolled the transaction back. */
+/** After one of these errors, SQLite itself may have rolled the transaction back. */
 const ROLLS_BACK = {
   SQLITE_BUSY: 5,
   SQLITE_NOMEM: 7,

@@ -160,7 +160,7 @@ export function createSqliteInbox<Tx>({
           takesFirst: true,
           synchronous: true,
 
-          // Not async, because the transaction of a synchronous handler must itself be synchronous.
+          // This method isn't async, because the transaction of a synchronous handler must itself be synchronous.
           transaction(lease, effect) {
             // Marks the event as done first, because writes that a handler commits itself must not be repeated.
             const begin = () => {

@@ -30,7 +30,7 @@ const HISTORY_WITH_PERSON = (result: string) =>
   `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
       'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
 
-/** If the event is leased, its lease has expired. */
+/** If the event is leased, its lease has expired, so the attempt ends as lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
 /** Selects leases that start in the future, except the leases that this process holds. */

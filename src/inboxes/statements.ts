@@ -1,6 +1,6 @@
 /** Statements refer to their values by name. Each statement is rewritten once with the placeholders of a dialect. */
 
-/** Each store has its own form for lists and for `null`. */
+/** Each store passes lists and `null` in its own form. */
 export type Values = Readonly<Record<string, unknown>>;
 
 /** The names are in the order of the placeholders. */
