@@ -220,7 +220,7 @@ export class EventStore {
   readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
   #added = 0;
-  /** The events that were due at the last search. The event that has been due longest is last. */
+  /** Keeps the events that were due at the last search, because a search in every call would take quadratic time. */
   #due: Entry[] = [];
   #dueTypes: readonly string[] = [];
   /** The iterator is kept, because a new one would step over every deleted slot again. */
