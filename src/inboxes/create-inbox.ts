@@ -1,4 +1,3 @@
-/** Builds an inbox from the operations of a durable store. All durable stores share this code. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Claim,
@@ -19,7 +18,7 @@ export interface NewEvent {
   readonly type: string;
   readonly json: string;
   readonly key: string | null;
-  /** When the event was created, in epoch ms. `null` without a key. Events that wait for the same key run in this order. */
+  /** When the event was created, in epoch ms, or `null` if the event has no key. */
   readonly createdMs: number | null;
 }
 
@@ -30,31 +29,31 @@ export interface ClaimValues extends NewEvent {
   readonly early: boolean;
 }
 
-/** The result of a claim. Some drivers return numbers as text, and NULL as `undefined`. */
+/** Some drivers return numbers as text and NULL as `undefined`. */
 export interface ClaimRow {
   readonly result: Claim['state'];
   readonly attempts: number | string | null;
-  /** How long until the event can be claimed, in ms. `null` if that is not known. */
+  /** How long until the event can be claimed, in ms, or `null` if this is not known. */
   readonly wait: number | string | null;
 }
 
 export interface AttemptEnd {
-  /** The event's state after the attempt. After `later`, the event is received, or dead if it is older than `maxAgeMs`. */
+  /** `later` makes the event received, or dead if the event is older than `maxAgeMs`. */
   readonly result: 'done' | 'failed' | 'dead' | 'later';
-  /** How long until the event runs again, in ms. `null` if the event doesn't run again. */
+  /** How long until the event runs again, in ms, or `null` if the event never runs again. */
   readonly retryAfterMs: number | null;
   readonly error: string | null;
-  /** The age at which `later` makes an event dead, in ms. `null` unless `result` is `later`. */
+  /** The age at which `later` makes an event dead, in ms, or `null` unless `result` is `later`. */
   readonly maxAgeMs: number | null;
 }
 
 export const DONE: AttemptEnd = { result: 'done', retryAfterMs: null, error: null, maxAgeMs: null };
 
-/** Distinct events to store. All events that are new to the store get the same state. */
+/** The ids of the events are distinct. */
 export interface Page {
   readonly events: readonly NewEvent[];
   readonly state: 'received' | 'parked' | 'done';
-  /** How long until the events are due, in ms. `null` unless `state` is `received`. */
+  /** How long until the events are due, in ms, or `null` unless `state` is `received`. */
   readonly dueInMs: number | null;
   readonly origin: Origin;
 }
@@ -64,7 +63,7 @@ export interface Stored {
   readonly result: RecordResult;
 }
 
-/** The operations that a store provides. Every operation changes each event atomically. */
+/** Every operation changes each event atomically. */
 export interface StoreOps<Tx>
   extends OperatorOps,
     Pick<
@@ -72,21 +71,20 @@ export interface StoreOps<Tx>
       'transaction' | 'rehearse' | 'durable' | 'synchronous' | 'readNote' | 'writeNote' | 'leaseNote'
     > {
   claim(values: ClaimValues): Promise<ClaimRow>;
-  /** Ends an attempt. Returns `false` if the lease is lost, or `'dead'` if the event is too old to run later. */
+  /** Resolves to `false` if the lease is lost, or to `'dead'` if the event is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: Page): Promise<readonly Stored[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
-  /** Whether the first attempt at an event can run without a claim, because `transaction` stores the event. */
+  /** Whether an event's first attempt can run without a claim, because `transaction` stores the event. */
   readonly takesFirst?: boolean;
   /** Makes a first attempt the owner of its event's steps, even if an earlier attempt owned them. */
   ownSteps?(lease: Lease): Promise<void>;
-  /** Missing if handlers are synchronous and run in transactions, because such handlers have no steps. */
+  /** Stores with synchronous transactions lack this method, because synchronous handlers have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
 }
 
 type StoreSettings = Parameters<Inbox['record']>[1];
 
-/** @param held - the tokens of the leases that this process holds. */
 export function createInbox<Tx>(
   ops: StoreOps<Tx>,
   { uuid, elapsed }: Pick<Runtime, 'uuid' | 'elapsed'>,
@@ -111,10 +109,10 @@ export function createInbox<Tx>(
     });
   }
 
-  /** Until this time, `takeDue` doesn't look for leases that start in the future. */
+  /** `takeDue` doesn't look for leases that start in the future before this time. */
   let lookAt = Number.NEGATIVE_INFINITY;
 
-  /** Ends leases that start in the future. Such a lease was written while a clock was ahead, and would expire too late. */
+  /** A lease that starts in the future was written while a clock was ahead, and would expire too late. */
   async function endAhead(): Promise<boolean> {
     const selection = { states: ['leased'], ahead: true, held: [...held] } as const;
     return (await ops.endLeases({ selection, limit: 1_000 })).length > 0;
@@ -156,7 +154,7 @@ export function createInbox<Tx>(
     },
 
     ...(transaction && {
-      // Not async, because the transaction of a synchronous handler must be synchronous too.
+      // This method isn't async, because the transaction of a synchronous handler must itself be synchronous.
       transaction(lease, effect) {
         const ending = transaction(lease, effect);
         const forget = () => held.delete(lease.token);
@@ -168,7 +166,7 @@ export function createInbox<Tx>(
     ...(ops.rehearse && { rehearse: ops.rehearse }),
 
     ...(ops.takesFirst && {
-      // A rehearsal runs like the first attempt at an event that no other process knows.
+      // A rehearsal runs like the first attempt at an event that no other process knows about.
       async rehearse(effect, { leaseMs }) {
         const first = { type: 'rehearsal', json: '{}', origin: 'redrive', leaseMs } as const;
         await transaction?.({ id: uuid(), token: uuid(), attempt: 1, first }, effect);
@@ -196,7 +194,7 @@ export function createInbox<Tx>(
 
     async takeDue(options) {
       const taken = await ops.takeDue(options);
-      // An idle process calls `takeDue` about every second, so it looks for leases from the future less often.
+      // An idle process calls `takeDue` about once a second, so it looks for leases from the future less often.
       if (taken.length > 0 || elapsed() < lookAt) return taken;
       lookAt = elapsed() + AHEAD_MS;
       return (await endAhead()) ? ops.takeDue(options) : taken;

@@ -1,4 +1,3 @@
-/** Adapters for the data layers that support both Postgres and MySQL. The modules of both inboxes export all of them. */
 import { ConfigError } from '../core/errors.js';
 import { adapt, type DataLayer, isClient, isNeonHttp, TransactionEnded, toRows } from './adapt.js';
 
@@ -14,8 +13,8 @@ export interface DrizzleLike<Tx> {
 /**
  * Adapts a Drizzle database that uses node-postgres, postgres.js, PGlite, another Postgres driver or `mysql2`:
  * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own transaction,
- * with the schema of `db`. To open a savepoint, call `ctx.tx.transaction`. Await every statement. Drizzle also sends
- * statements after the handler has ended, and such a statement can become part of another event's transaction.
+ * with the schema of `db`. To open a savepoint, call `ctx.tx.transaction`. Await every statement. Otherwise, Drizzle can
+ * send a statement after the handler has ended, and that statement can become part of another event's transaction.
  *
  * With a `pg` pool, a broken connection ends the process unless you add an `error` listener to every connection:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
@@ -32,12 +31,11 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const layer = adapt<Tx, DrizzleLike<Tx>>({
     db,
     async send(over, text, values) {
-      // Imitates the result of the `sql` tag, with only the part that `execute` reads.
+      // This object contains only the part of a `sql` tag's result that `execute` reads.
       const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
       return toRows(await over.execute(query as never));
     },
-    // With a pool, the transaction runs on a connection that this code checks out. If BEGIN failed on a connection that
-    // Drizzle had checked out, Drizzle would never release the connection, and the pool would become empty.
+    // If BEGIN failed on a connection that Drizzle had checked out of a pool, Drizzle would never release that connection.
     async begin(work) {
       const connection = await (session?.client?.getConnection?.() ?? session?.client?.connect?.());
       if (connection === undefined) return db.transaction(work, config);
@@ -57,17 +55,17 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
     },
     unwrap: (error) => error.cause,
   });
-  // An inbox that needs transactions refuses a data layer without `transaction`.
+  // An inbox that needs transactions rejects a data layer that has no `transaction`.
   return isNeonHttp(session?.client) ? ({ query: layer.query } as DataLayer<Tx>) : layer;
 }
 
-/** A pool from `mysql2` has `getConnection`, and a pool from `pg` has `connect`. Other drivers have neither method. */
+/** A `mysql2` pool has `getConnection`, a `pg` pool has `connect`, and other drivers have neither method. */
 type DrizzleClient = { readonly [Name in 'getConnection' | 'connect']?: () => Promise<DrizzleConnection> };
 
 interface DrizzleConnection {
-  /** Returns the connection to its pool. If an error is given, a pool from `pg` closes the connection. */
+  /** If an error is given, a pool from `pg` closes the connection. */
   release(error?: Error): void;
-  /** Closes the connection. Only connections from `mysql2` have this method. */
+  /** Only connections from `mysql2` have this method. */
   destroy?(): void;
 }
 
@@ -84,8 +82,8 @@ export interface KyselyLike<Tx> {
 /**
  * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`. For MySQL,
  * create the database with Kysely's `MysqlDialect` and `mysql2`, and use `mysqlInbox`. `ctx.tx` is Kysely's own
- * `Transaction`. A Kysely transaction can't contain another one, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with
- * Kysely's `sql` tag. With a `pg` pool, add the `error` listener that {@link fromDrizzle} shows.
+ * `Transaction`. Kysely transactions can't be nested, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with Kysely's `sql`
+ * tag. With a `pg` pool, add the `error` listener that {@link fromDrizzle} shows.
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KyselyLike<Tx>>({
@@ -97,7 +95,7 @@ export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
         query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
         queryId: { queryId: 'stablehooks' },
       };
-      // Without plugins, because some of them, such as CamelCasePlugin, rename columns.
+      // Plugins such as CamelCasePlugin would rename columns.
       return toRows(await over.withoutPlugins().executeQuery(query as never));
     },
     begin: (work) => db.transaction().setIsolationLevel('read committed').execute(work),
@@ -131,13 +129,13 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
     begin: (work) =>
       knex.transaction(
         async (tx) => {
-          // Knex calls this function even if BEGIN failed. Knex then rejects with the error of BEGIN, not with this one.
+          // Knex calls this function even if BEGIN failed, and then rejects with the error of BEGIN instead of this one.
           if ((tx as KnexLike<Tx>).isCompleted?.()) throw new Error('BEGIN failed.');
           return work(tx);
         },
         { isolationLevel: 'read committed' },
       ),
-    // Knex puts the statement in front of the server's message.
+    // Knex prepends the statement to the server's message.
     unwrap(error) {
       const at = error.message.lastIndexOf(' - ');
       const { code, errno } = error as { readonly code?: unknown; readonly errno?: unknown };
@@ -146,7 +144,7 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
   });
 }
 
-/** Rewrites a Postgres statement for Knex: each `$1` becomes a `?` with a binding of its own. MySQL already uses `?`. */
+/** Gives each use of `$1` a `?` with its own binding. MySQL statements already use `?`. */
 function toKnex(text: string, values: readonly unknown[]) {
   if (!text.includes('$1') && values.length > 0) return { raw: text, bindings: values };
   const bindings: unknown[] = [];
@@ -180,7 +178,7 @@ export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
     db: dataSource,
     async send(over, text, values) {
       const rows = (await over.query(text, values)) as readonly unknown[];
-      // In Postgres, the result of UPDATE and DELETE is [rows, count].
+      // In Postgres, the result of an UPDATE or DELETE is [rows, count].
       return Array.isArray(rows[0]) ? rows[0] : rows;
     },
     async begin(work) {
@@ -188,11 +186,11 @@ export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
       try {
         await runner.startTransaction('READ COMMITTED');
         const value = await work(runner.manager);
-        // Every commit but the last one ends a nested transaction that the handler left open.
+        // Every commit except the last one ends a nested transaction that the handler left open.
         while (runner.isTransactionActive) await runner.commitTransaction();
         return value;
       } catch (error) {
-        // If the handler left a nested transaction open, `rollbackTransaction` would end only that one.
+        // If the handler left a nested transaction open, `rollbackTransaction` would end only that transaction.
         await runner.query('ROLLBACK').catch(() => undefined);
         throw error;
       } finally {

@@ -20,9 +20,8 @@ export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
 /**
  * Stores events in the SQLite storage of a Cloudflare Durable Object. Call this function in the object's constructor. The
- * function creates and migrates the inbox's tables, whose names start with `prefix`. Cloudflare holds back an object's
- * responses and requests until all of the object's earlier writes are on disk, so no event that was answered with a 200 or
- * 202 is lost.
+ * function creates and migrates the inbox's tables, whose names start with `prefix`. Cloudflare holds an object's responses
+ * and requests back until the object's earlier writes are on disk, so an event isn't lost once the response is 200 or 202.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or when a newer release wrote the tables. Errors
  * from the storage are passed through, for example if the class has no SQLite storage.
@@ -53,7 +52,7 @@ export function durableObjectInbox(
   });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
-    // A Durable Object caches prepared statements itself.
+    // Durable Objects cache prepared statements themselves.
     prepare: (query) => ({
       all: (...values) => storage.sql.exec(query, ...(values as (string | number | null)[])).toArray(),
       run(...values) {
@@ -69,10 +68,9 @@ export function durableObjectInbox(
     durable: true,
     runtime: toStoreRuntime(runtime),
     transactions: {
-      // No `await`, because everything that a Durable Object writes in one turn of its event loop reaches the disk
-      // together.
+      // There is no `await`, because all writes of a Durable Object in one turn of its event loop reach the disk together.
       share: async (work) => storage.transactionSync(work),
-      // The storage itself refuses COMMIT and ROLLBACK in the effect.
+      // The storage itself rejects a COMMIT or ROLLBACK in `effect`.
       own: (begin, effect) =>
         storage.transactionSync(() => {
           begin();

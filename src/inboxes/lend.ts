@@ -1,10 +1,8 @@
-/** Connections and transactions that handlers borrow from the inbox. */
 import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
 
 /**
- * Wraps a connection or transaction for a handler. After `close`, the wrapper refuses the methods in `statements`, because
- * these methods would send their statements in another transaction. The wrapper always refuses the methods in `control`.
- * `close` returns the error of the last `control` method that was refused, because the handler may have caught that error.
+ * The methods in `control` always reject, and the methods in `statements` reject after `close`. `close` returns the error of
+ * the most recent rejected call to a `control` method, in case the handler caught that error.
  */
 export function lend<Lent extends object>(
   lent: Lent,
@@ -47,7 +45,7 @@ export function lend<Lent extends object>(
 function controlled(name: PropertyKey): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `ctx.tx refuses ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only some statements, use a SAVEPOINT.`,
+    `ctx.tx does not allow ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only some statements, use a SAVEPOINT.`,
   );
 }
 
@@ -58,7 +56,7 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** The error for a handler that ended its own transaction. Another attempt could repeat what is already committed. */
+/** This error is permanent, because another attempt could repeat what the handler has already committed. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
     "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. The handler's writes may be committed, so the event will not run again. Check what the handler wrote, then requeue or discard the event.",

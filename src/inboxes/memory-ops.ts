@@ -1,7 +1,4 @@
-/**
- * The memory inbox without the operations for operators. A receiver uses this inbox by default, and then no code can call
- * those operations.
- */
+/** This inbox lacks the operations for operators, because no code can call them on a receiver's default inbox. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Inbox,
@@ -19,7 +16,6 @@ import { AHEAD_MS } from './selection.js';
 
 export const CAPACITY = 100_000;
 
-/** The operations that the receiver and the poller call, for the events in `store`. */
 export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
   const notes = new Map<string, { text?: string; holder?: string; leaseUntil?: number; leasedAt?: number }>();
@@ -30,14 +26,13 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     return entry?.state === 'leased' && entry.token === token ? entry : undefined;
   }
 
-  /** Makes an event received again. If the event has a lease, the lease has expired, and the attempt ends as lapsed. */
+  /** If the event has a lease, that lease must have expired, and the attempt ends as lapsed. */
   function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>, at = now()): void {
     if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
     entry.isWaiting = isWaiting;
     store.change(entry, 'received', dueAt, at);
   }
 
-  /** Called when an attempt has ended. Of the events that wait for the key, the event that was created first becomes due. */
   function release(key: string): void {
     const next = store.findFirstWaiting(key);
     if (next !== undefined) receive(next, now(), { isWaiting: false });
@@ -166,25 +161,25 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   };
 }
 
-/** An empty history, which most events share because their first attempt succeeds. */
+/** Most events share this history, because their first attempt succeeds. */
 export const NO_ATTEMPTS: readonly InboxAttempt[] = Object.freeze([]);
 
 export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
-/** An event and its state. The store changes this object in place. The object is flat to save memory. */
+/** The store changes entries in place, and keeps them flat to save memory. */
 export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   startedAt: number;
-  /** The last attempts that ended, except the attempt that completed the event. */
+  /** The history lacks the attempt that completed the event. */
   history: readonly InboxAttempt[];
   steps: readonly InboxStep[];
-  /** The event as text, so that no handler can change it. `null` if the event was pruned or imported. */
+  /** The event is kept as text, so that no handler can change it. Pruned and imported events have `null`. */
   json: string | null;
   token: string | undefined;
-  /** Whether the event waits for another event with the same key. A waiting event also becomes due at `dueAt`. */
+  /** Whether the event waits for another event with the same key. Even a waiting event becomes due at `dueAt`. */
   isWaiting: boolean;
-  /** When the event was created, in epoch ms. Set only if the event has a key. */
+  /** This time is in epoch ms, and is set only if the event has a key. */
   createdAt: number;
   readonly number: number;
 }
@@ -194,10 +189,7 @@ interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   readonly json?: string | null | undefined;
 }
 
-/**
- * Appends an attempt to a history, which keeps 10 attempts. Drops the oldest attempt. If the lease of the oldest attempt
- * expired, its effect may have happened, so that attempt stays and the second oldest is dropped.
- */
+/** A history keeps 10 attempts, including the oldest one if its lease expired, because its effect may have happened. */
 export function withAttempt(
   history: readonly InboxAttempt[],
   attempt: InboxAttempt,
@@ -207,34 +199,31 @@ export function withAttempt(
   return first.result === 'lapsed' ? [first, ...later.slice(1), attempt] : [...later, attempt];
 }
 
-/** Returns the time at which an event becomes due. Parked events are always due. Done and dead events are never due. */
 function dueFrom({ state, dueAt }: Entry): number {
   return state === 'parked' ? 0 : (dueAt ?? Number.POSITIVE_INFINITY);
 }
 
-/** Stored in place of every done event if `keepsDone` is false. The id alone is enough to recognize a duplicate. */
+/** This entry replaces every done event if `keepsDone` is false, because the id is enough to recognize a duplicate. */
 const DONE = Object.freeze({ state: 'done' }) as Entry;
 
 interface MemorySettings {
   readonly capacity: number;
   readonly runtime: Pick<Runtime, 'now' | 'elapsed'>;
-  /** Whether some operations read done events, so that the store must keep them. */
   readonly keepsDone: boolean;
 }
 
-/** Keeps events by id. Done events have a separate map, so that a search for due events doesn't have to read them. */
+/** Done events have a separate map, so that a search for due events doesn't read them. */
 export class EventStore {
   readonly open = new Map<string, Entry>();
   readonly done = new Map<string, Entry>();
   readonly now: () => number;
-  /** The open events that have an ordering key, by that key. */
   readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
   #added = 0;
-  /** Events that were due at the last search, longest due last. A search in every call would take quadratic time. */
+  /** Keeps the events that were due at the last search, because a search in every call would take quadratic time. */
   #due: Entry[] = [];
   #dueTypes: readonly string[] = [];
-  /** Iterates over done events, oldest first. A new iterator would step over every deleted slot again. */
+  /** The iterator is kept, because a new one would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
 
   constructor(settings: MemorySettings) {
@@ -249,15 +238,12 @@ export class EventStore {
     return this.open.get(id) ?? this.done.get(id);
   }
 
-  /** Returns another event that holds the lease on the key, even if that lease has expired. */
+  /** The holder's lease may have expired. */
   findHolder(entry: Entry, key: string): Entry | undefined {
     return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }
 
-  /**
-   * Returns the event that waits for the key and was created first. Among events that were created at the same time,
-   * returns the event that was received first.
-   */
+  /** The first event is the one that was created first, or was received first among events created at the same time. */
   findFirstWaiting(key: string): Entry | undefined {
     const waiting = this.#ofKey(key).filter(({ isWaiting }) => isWaiting);
     return waiting.sort((a, b) => a.createdAt - b.createdAt || a.number - b.number)[0];
@@ -282,7 +268,7 @@ export class EventStore {
     if (entries?.size === 0) this.#keyed.delete(entry.key ?? '');
   }
 
-  /** Adds an event. A full store first forgets an event that doesn't have to run, and throws if there is no such event. */
+  /** If the store is full, forgets an event that doesn't have to run, or throws if there is no such event. */
   add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
     if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
@@ -321,7 +307,7 @@ export class EventStore {
   endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
     const { attempts: attempt, startedAt, dueAt } = entry;
     const lapsedAt = result === 'lapsed' ? dueAt : null;
-    // The clock can jump during a lease, but an attempt must not end before it started.
+    // The clock can jump during a lease, but an attempt must not end before it starts.
     const endedAt = Math.max(startedAt, lapsedAt ?? this.now());
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
   }
@@ -340,7 +326,7 @@ export class EventStore {
     this.open.set(entry.id, entry);
   }
 
-  /** Returns the due events, longest due first. The caller must postpone them, or a later call returns them again. */
+  /** The caller must postpone the returned events. Otherwise, a later call returns them again. */
   findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
     const found = new Set<Entry>();
     // An entry may have been claimed or settled since the search.
@@ -366,7 +352,7 @@ export class EventStore {
   #evict(): void {
     let oldest = this.#oldestFirst.next();
     if (oldest.done) {
-      // An iterator that has ended does not see events that were added later.
+      // An iterator that has ended doesn't see events that are added later.
       this.#oldestFirst = this.done.keys();
       oldest = this.#oldestFirst.next();
     }

@@ -18,9 +18,9 @@ import { isSelected, type Limited, type Selection, toPage } from './selection.js
 export interface MemoryInboxOptions {
   /**
    * The maximum number of events. To make room for a new event, a full inbox forgets its oldest `done` event. If the inbox
-   * has no `done` event, it forgets the oldest `dead` event instead, or else the oldest `parked` event. A forgotten event
-   * runs again if it is delivered again. If every stored event has yet to run, the inbox refuses the new event, and its
-   * delivery gets a 503.
+   * has no `done` event, it forgets the oldest `dead` event, or else the oldest `parked` event. A forgotten event runs again
+   * if it is delivered again. If every stored event has yet to run, the inbox rejects the new event, and the delivery gets a
+   * 503.
    *
    * @default 100_000
    */
@@ -34,7 +34,7 @@ export interface MemoryInboxOptions {
  * long-lived process.
  *
  * This inbox isn't durable: all events are lost when the process ends. For that reason, the inbox doesn't dead-letter an
- * event after `maxAttempts` failed attempts. Instead, the sender has to deliver the event again.
+ * event after `maxAttempts` failed attempts. Instead, the sender must redeliver the event.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -97,7 +97,7 @@ function toOperations(store: EventStore): OperatorOps {
       return requeued.length;
     },
 
-    // Ignores `ahead` and `held`, because a single process holds every lease.
+    // A single process holds every lease, so `ahead` and `held` don't matter.
     endLeases({ selection, limit }) {
       const at = now();
       const isEnded = ({ dueAt }: Entry) => selection.expired !== true || (dueAt ?? 0) <= at;

@@ -1,4 +1,3 @@
-/** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
 import type { HandlerError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
 import type { Runtime } from '../core/runtime.js';
@@ -33,13 +32,13 @@ export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
 /** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` or `fromTypeOrm`. */
 export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 
-/** A pool or data layer that can open transactions. Handlers receive a transaction as `Tx`. */
+/** A pool or data layer that can open transactions. Handlers receive a transaction of the type `Tx`. */
 export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
   "a pool from mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
 
-/** Accepts a pool or a data layer. A single connection from `mysql2` has neither `getConnection` nor `transaction`. */
+/** A single connection from `mysql2` has neither `getConnection` nor `transaction`. */
 export const POOL_RULE = required(
   rule(
     POOLS,
@@ -50,22 +49,21 @@ export const POOL_RULE = required(
 );
 
 export interface Mysql<Tx> extends Queries {
-  /** Whether this is a pool. With a pool, the inbox begins each transaction itself, and can close a connection. */
+  /** With a pool, the inbox begins each transaction itself, and can close a connection. */
   readonly isPool: boolean;
-  /** Lends a connection to `work`, which must leave no transaction open on that connection. */
+  /** `work` must leave no transaction open on its connection. */
   transaction<Value>(work: (tx: Tx, session: Session) => Promise<Value>): Promise<Value>;
 }
 
 interface Session extends Queries {
-  /** Refuses all further statements from the handler. Returns the error of a call that was refused while the handler ran. */
+  /** Rejects further statements from the handler. Returns the error of a call that was rejected while the handler ran. */
   close(): HandlerError | undefined;
   destroy(): unknown;
 }
 
-/** The methods with which a connection from `mysql2`, or a Knex transaction, begins or ends a transaction. */
 const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
-/** @param runtime - the timers that limit how long a statement can take. @default no limit, for migrations */
+/** @param runtime - limits how long a statement can take. @default no limit, for migrations */
 export function toMysql<Tx>(pool: MysqlTransactional<Tx>, runtime?: Runtime): Mysql<Tx> {
   if ('getConnection' in pool) return overPool(pool, runtime);
   return {
@@ -104,8 +102,7 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): My
         connection.release();
         return answer;
       } catch (error) {
-        // The connection may have an open transaction, or its server may be read-only. A new connection reaches the new
-        // primary.
+        // A new connection has no open transaction, and reaches the new primary if this server has become read-only.
         if (isConflict(error)) connection.release();
         else connection.destroy();
         throw error;
@@ -118,7 +115,7 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): My
       try {
         return await work(lent.tx, { query, close: lent.close, destroy: () => connection.destroy() });
       } finally {
-        // This does nothing to a connection that was destroyed.
+        // This call does nothing if the connection has been destroyed.
         connection.release();
       }
     },
@@ -137,10 +134,7 @@ async function send(connection: MysqlConnectionLike, text: string, given?: unkno
   return { rows: firstRows(result) };
 }
 
-/**
- * Returns a statement whose texts need no escapes, because all other texts are sent in base64. A session with
- * NO_BACKSLASH_ESCAPES doesn't understand the drivers' escapes, so a quote in a payload would end its text.
- */
+/** Encodes texts in base64 if they need escapes, because a session with NO_BACKSLASH_ESCAPES misreads those escapes. */
 function withoutEscapes(text: string, values: readonly unknown[] = []): [text: string, values: unknown[]] {
   const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]+$/.test(value);
   let at = 0;
@@ -153,10 +147,7 @@ function withoutEscapes(text: string, values: readonly unknown[] = []): [text: s
   return [sql, sent.map((value) => (isPlain(value) ? value : Buffer.from(`${value}`).toString('base64')))];
 }
 
-/**
- * Returns the rows of the first result, without any description of their columns. CALL returns an array of results and a
- * header.
- */
+/** CALL returns an array of results and a header. */
 function firstRows(result: unknown): readonly object[] {
   const [first] = Array.isArray(result) ? result : [result];
   if (Array.isArray(first)) return firstRows(first);
@@ -164,7 +155,7 @@ function firstRows(result: unknown): readonly object[] {
   return isHeader ? [] : result.map(decode);
 }
 
-/** Returns the row with its binary columns as texts. Those columns are binary so that they compare by bytes. */
+/** Names and keys are binary columns, so that they compare by bytes. */
 function decode(row: object): object {
   const columns = Object.entries(row).map(([name, value]) => [
     name,
@@ -174,9 +165,9 @@ function decode(row: object): object {
 }
 
 export interface TransactionParts<Tx> {
-  /** The first statement. Like `complete`, it returns whether the event's lease is still held. */
+  /** Like `complete`, this statement returns whether the event's lease is still held. */
   readonly begin: Statement;
-  /** Whether the transaction needs a lease. A rehearsal has no lease, and its effect always rejects. */
+  /** A rehearsal has no lease, and its effect always rejects. */
   readonly needsLease: boolean;
   /** Completes the event, commits, and restores the connection's `autocommit`. */
   readonly complete: Statement;
@@ -187,11 +178,7 @@ export interface TransactionParts<Tx> {
 
 export const LEASE_LOST = new Error('The lease is lost.');
 
-/**
- * Runs the parts in a transaction. If a part fails, the transaction is rolled back and the promise rejects with the error
- * of that part. The promise rejects with {@link LEASE_LOST} if the lease is lost, and with a `PermanentError` if the
- * handler ended the transaction itself. A connection that can't be restored is closed.
- */
+/** Rejects with {@link LEASE_LOST}, or with a `PermanentError` if the handler ended the transaction itself. */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,
   { begin, needsLease, complete, undo, effect }: TransactionParts<Tx>,
@@ -218,7 +205,7 @@ export async function runInTransaction<Tx>(
       throw hasEnded ? endedByHandler(cause) : cause;
     }
   });
-  // `complete` has already committed, so an error from the data layer's own COMMIT is ignored.
+  // `complete` has already committed, so an error from the data layer's own COMMIT doesn't matter.
   await running.catch((error) => {
     if (!isComplete) throw error;
   });
@@ -230,7 +217,7 @@ async function assertLeased(queries: Queries, { text, values }: Statement): Prom
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
 }
 
-/** Whether an error or one of its causes has one of these error numbers. */
+/** Also checks the causes of the error. */
 function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   const { errno, cause } = Object(error) as { readonly errno?: number; readonly cause?: unknown };
   return (
@@ -238,18 +225,17 @@ function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   );
 }
 
-/** Whether an operation must be sent again, because of a deadlock or because another call claimed the same free key. */
+/** The operation ended in a deadlock (1213), or another call claimed the same free key (1062). */
 export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
 
-/** Whether a statement failed because its connection already had an open transaction. */
+/** The connection already had an open transaction before the inbox used it. */
 export const isLeftOpen = (error: unknown) => hasErrno(error, 1568);
 
-/** Whether the server refuses to write, because it has become a replica or was set to read-only. */
+/** The server has become a replica, or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasErrno(error, 1290, 1792, 1836);
 
-/** Whether a table, a procedure or the database of the inbox is missing. */
 export const isNotMigrated = (error: unknown) =>
   hasErrno(error, 1146, 1046) || (hasErrno(error, 1305) && !isNoSavepoint(error));
 
-/** Whether a savepoint is missing. A missing procedure has the same error number. */
+/** A missing procedure has the same error number as a missing savepoint. */
 const isNoSavepoint = (error: unknown) => hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error));

@@ -1,4 +1,4 @@
-/** The tables, procedures and statements of the MySQL inbox. MariaDB and MySQL run the same SQL. */
+/** MariaDB and MySQL run the same SQL. */
 import { readOptions } from '../core/options.js';
 import { PREFIX_RULE } from './name-rule.js';
 import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter, withoutEvents } from './selection.js';
@@ -8,7 +8,7 @@ import { named, namesIn, passed, place, type Template, toSnake } from './stateme
 /** Options that tell a function the names of the inbox's tables. */
 export interface MysqlPrefixOptions {
   /**
-   * The prefix for the names of the inbox's tables and procedures, which are in the pool's database. The prefix can contain
+   * The prefix of the names of the inbox's tables and procedures, which are in the pool's database. The prefix can contain
    * up to 40 letters, digits and underscores, and must not start with a digit.
    *
    * @default 'stablehooks'
@@ -16,43 +16,39 @@ export interface MysqlPrefixOptions {
   readonly prefix?: string | undefined;
 }
 
-/** A savepoint that exists as long as the transaction that the inbox began for an event. */
+/** This savepoint exists only in the transaction that the inbox began for an event. */
 const FENCE = 'stablehooks_fence';
 
-/** The variable that keeps the connection's own value of `autocommit` during an event's transaction. */
+/** This variable keeps the connection's own value of `autocommit` during an event's transaction. */
 const AUTOCOMMIT = '@stablehooks_autocommit';
 
-/** The current time in epoch ms. `UNIX_TIMESTAMP(NOW(3))` would be ambiguous when daylight saving time ends. */
+/** The time is in epoch ms. `UNIX_TIMESTAMP(NOW(3))` would be ambiguous when daylight saving time ends. */
 const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
 
-/** An empty text. A session with EMPTY_STRING_IS_NULL reads the literal '' as NULL. */
+/** A session with EMPTY_STRING_IS_NULL reads the literal '' as NULL. */
 export const EMPTY = 'SPACE(0)';
 const TEXT = 'LONGTEXT CHARACTER SET utf8mb4';
-/** The type of names and keys, which compare by bytes. Collations would ignore case, accents or trailing spaces. */
+/** Names and keys compare by bytes. Collations would ignore case, accents or trailing spaces. */
 const NAME = 'VARBINARY(512)';
 const STATE = 'VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin';
 const TOKEN = 'VARBINARY(36)';
 
-/** Begins a transaction at READ COMMITTED. `SET TRANSACTION` fails (1568) if the app left a transaction open. */
+/** `SET TRANSACTION` fails with error 1568 if the app left a transaction open. */
 const BEGIN = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION';
 
-/** Begins a procedure that is one transaction. If the procedure fails, it leaves no transaction open. */
+/** If the procedure fails, the handler leaves no transaction open. */
 const STEP = `DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
   ${BEGIN}; SET at_ms = ${NOW};`;
 
-/** The history without its oldest attempt, or without the second oldest one if the lease of the oldest one expired. */
+/** Drops the oldest attempt, or the second oldest if the lease of the oldest one expired. */
 const SHORTER = `IF(JSON_UNQUOTE(JSON_EXTRACT(history, '$[0].result')) = 'lapsed', JSON_REMOVE(history, '$[1]'), JSON_REMOVE(history, '$[0]'))`;
 
-/**
- * Adds an attempt to the history, which keeps 10 attempts. An UPDATE must assign the history first, because this expression
- * reads columns that the UPDATE changes.
- */
+/** An UPDATE must assign the history first, because this expression reads columns that the UPDATE changes. */
 const history = (...members: readonly string[]) =>
   `history = JSON_ARRAY_APPEND(IF(JSON_LENGTH(history) >= 10, ${SHORTER}, COALESCE(history, JSON_ARRAY())),
       '$', JSON_OBJECT('attempt', attempts, ${members.join()}))`;
 const ended = (result: string, endedAt: string, error: string) =>
   history(`'startedAt', updated_at, 'endedAt', ${endedAt}, 'result', ${result}, 'error', ${error}`);
-/** Adds a change by a person to the history. */
 const withPerson = (result: string) =>
   history(
     `'startedAt', at_ms, 'endedAt', at_ms, 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason`,
@@ -63,10 +59,8 @@ const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'lea
 const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
 /** Selects leases that start in the future, except the leases that this process holds. */
 const AHEAD = `(updated_at > ${NOW} + ${AHEAD_MS} AND token NOT IN (SELECT given.id FROM ${IDS.replace(':ids', ':held')}))`;
-/** The pairs of `seq` and `due_at` in `found`, as a table. */
 const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]', due BIGINT PATH '$[1]')) AS pair`;
 
-/** Returns the quoted name of a table or procedure: `takeDue` becomes `prefix_take_due`. */
 const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
 
 const tablesOf = (prefix: string) =>
@@ -74,7 +68,7 @@ const tablesOf = (prefix: string) =>
 
 function writeTables(events: string, notes: string, steps: string): readonly string[] {
   return [
-    // The columns at the end stand in for partial indexes. A unique index can contain any number of NULLs. `seq` is not
+    // The columns at the end replace partial indexes: a unique index can contain any number of NULLs. `seq` is not
     // AUTO_INCREMENT, because the table lock of AUTO_INCREMENT deadlocks with row locks, and InnoDB notices that only after
     // 50 s.
     `CREATE TABLE IF NOT EXISTS ${events} (
@@ -124,9 +118,8 @@ function writeTables(events: string, notes: string, steps: string): readonly str
 }
 
 /**
- * Claims an event. A claim first locks the event that holds the key, and then its own event. The end of an attempt first
- * locks its own event, and then the event that waits. In this order, the two operations can't deadlock. If two calls claim
- * the same free key, the unique index refuses one of the calls, and the refused call is sent again.
+ * A claim locks the event that holds the key before it locks its own event. The end of an attempt locks its own event before
+ * it locks the event that waits. In this order, the two operations can't deadlock.
  */
 const claim = (events: string) => `
   DECLARE at_ms, until_ms, holder_due, own_due BIGINT;
@@ -174,7 +167,7 @@ const claim = (events: string) => `
   COMMIT;
   SELECT own_state AS result, own_attempts AS attempts, own_due - at_ms AS wait;`;
 
-/** Ends an attempt in the open transaction. Sets `ended` to the result, or to NULL if the lease is lost. */
+/** Sets `ended` to the result, or to NULL if the lease is lost. */
 const endAttempt = (events: string) => `
   DECLARE at_ms BIGINT DEFAULT ${NOW};
   DECLARE next_seq BIGINT UNSIGNED;
@@ -190,7 +183,7 @@ const endAttempt = (events: string) => `
     UPDATE ${events} SET due_at = at_ms, updated_at = at_ms, waiting = FALSE WHERE seq = next_seq;
   END IF;`;
 
-/** A token that marks the rows that this call stores. */
+/** Marks the rows that this call stores. */
 const CALL_TOKEN = `DECLARE call_token ${TOKEN} DEFAULT UUID();`;
 
 const record = (events: string) => `
@@ -212,7 +205,7 @@ const record = (events: string) => `
   JOIN ${events} AS stored ON stored.id = page.id ORDER BY page.position;
   COMMIT;`;
 
-/** Takes due events. Each type is read separately from the index, so that due events of other types are not read. */
+/** Reads each type separately from the index, so that due events of other types are not read. */
 const takeDue = (events: string) => `
   DECLARE at_ms BIGINT;
   DECLARE position INT DEFAULT 0;
@@ -234,7 +227,7 @@ const takeDue = (events: string) => `
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 
-/** The SQL types of parameters that are neither texts nor times, each with the names of its parameters. */
+/** Parameters that are not listed are times or texts. */
 const TYPES: readonly (readonly [type: string, names: string])[] = [
   [NAME, 'id type key name'],
   [STATE, 'origin state result what'],
@@ -271,20 +264,20 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   ${end()};
   COMMIT;
   SELECT ended;`,
-    // The first call in a transaction. It locks nothing, because a second delivery would wait for the handler. A deadlock
-    // ends the transaction. With `autocommit` off, nothing that the handler writes after a deadlock commits by itself.
+    // The first call in a transaction locks nothing, because a second delivery would have to wait for the handler. With
+    // `autocommit` off, nothing that the handler writes after a deadlock has ended the transaction is committed.
     fence: `SET ${AUTOCOMMIT} = @@autocommit;
   IF :begins THEN ${BEGIN}; END IF;
   SET autocommit = 0;
   SAVEPOINT ${FENCE};
   SELECT COUNT(*) AS leased FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';`,
-    // The last call in a transaction. Its first statement fails in any other transaction.
+    // The first statement fails in any transaction other than the one that the inbox began.
     complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
   ${end({ result: "'done'", retryAfterMs: 'NULL', error: 'NULL', maxAgeMs: 'NULL' })};
   IF ended IS NOT NULL THEN COMMIT; SET autocommit = ${AUTOCOMMIT}; END IF;
   SELECT ended IS NOT NULL AS leased;`,
-    // Called instead of `complete`. Returns whether the transaction had already ended.
+    // Called instead of `complete`, `undo` returns whether the transaction had already ended.
     undo: `DECLARE has_ended BOOLEAN DEFAULT FALSE;
   DECLARE CONTINUE HANDLER FOR 1305 SET has_ended = TRUE;
   ROLLBACK TO SAVEPOINT ${FENCE};
@@ -319,7 +312,7 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
       "state IN ('received', 'failed', 'dead', 'parked')",
     ),
-    // Checks the conditions of the selection again, because another call may have leased an event since.
+    // Checks the conditions of the selection again, because another call may have leased an event in the meantime.
     endLeases: `DECLARE at_ms BIGINT;
   DECLARE found ${TEXT};
   ${STEP}
@@ -338,7 +331,7 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT COUNT(*) AS count FROM ${events} JOIN ${IDS} ON ${events}.id = given.id WHERE token = call_token;
   COMMIT;`,
-    // Reads the event's row without a lock, because the handler's transaction may have locked it. If two processes each
+    // Reads the event's row without a lock, because the handler's transaction may have locked the row. If two processes both
     // believe that they hold the lease, the primary key lets only one of them begin a step.
     saveStep: `DECLARE at_ms BIGINT;
   DECLARE attempt_number INT;
@@ -383,11 +376,11 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
 }
 
 /**
- * Returns the SQL that creates the tables and procedures, one statement per element. Use it if your app runs its migrations
- * itself.
+ * Returns the SQL that creates the tables and procedures, one statement per element. Use this function if your app runs its
+ * own migrations.
  *
- * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either all
- * statements or only the new ones.
+ * Rerunning a statement has no effect, and later releases only append statements to the list. At each deployment, run either
+ * all statements or only the new ones.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -404,11 +397,11 @@ export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly stri
   return [...writeTables(...tables), ...procedures];
 }
 
-/** Returns the statements of the inbox. The prefix must have been checked. All times come from the server's clock. */
+/** The prefix must already have been checked. All times come from the server's clock. */
 export function writeStatements(prefix: string) {
   const tables = tablesOf(prefix);
   const [events, notes, steps] = tables;
-  // The history is cast, because the app's driver would return MySQL's own JSON type as an object.
+  // Without the cast, the app's driver would return MySQL's own JSON type as an object.
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
   IF(state = 'parked', NULL, due_at) AS due`;
@@ -430,24 +423,23 @@ export function writeStatements(prefix: string) {
   );
   return {
     ...selections,
-    /** Returns a row if all migrations have run. */
+    /** Returns a row only if all migrations have run. */
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
-    /** Returns the version of the tables, or no row if there are no tables. */
+    /** Returns no row if there are no tables. */
     version: `SELECT table_comment AS version FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = '${prefix}_events'`,
-    /** The statements that read, and the statements that call each procedure. */
     calls: {
       ...(Object.fromEntries(calls) as Readonly<Record<keyof typeof bodies, Template>>),
       readNote: place(`SELECT text FROM ${notes} WHERE name = :name`),
-      /** Returns the steps of an event, or one row without a name if the event has no steps. */
+      /** Returns one row without a name if the event has no steps. */
       steps: place(`SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
 WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
       find: place(`SELECT ${record} FROM ${events} WHERE id = :id`),
     },
     list(query: PageQuery): string {
-      // Reads the rows after the index has found the page. If one query did both, the server would read the whole index.
+      // Finds the page in the index before it reads the rows, because a single query would read the whole index.
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
       const columns = query.withEvents ? record : withoutEvents(record);
       return `SELECT ${columns} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)

@@ -76,10 +76,10 @@ export async function migrateMysql(
 }
 
 /**
- * Stores events in InnoDB tables of MariaDB or MySQL, for any number of receivers and workers. Create the tables with
- * {@link migrateMysql}. Claiming, completing, failing and recording an event take one round trip each. You own the pool:
- * set its size and timeouts, and close the pool yourself. A single connection is refused, because other code could have a
- * transaction open on that connection, and a rollback would undo what the inbox has confirmed.
+ * Stores events in InnoDB tables of MariaDB or MySQL, for any number of receivers and workers. Create the tables with {@link
+ * migrateMysql}. Claiming, completing, failing and recording an event take one round trip each. You own the pool: set its
+ * size and timeouts, and close the pool yourself. The inbox doesn't accept a single connection, because other code could
+ * have a transaction open on that connection, and a rollback would undo what the inbox has confirmed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is invalid.
  */
@@ -113,13 +113,12 @@ export function mysqlInbox(
     if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at startup');
   }, runtime);
 
-  /** Sends one statement, with its lists as JSON. Sends it again if it conflicts with another statement. */
   async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {
     const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
       await assertTables();
-      // When many calls run at the same time, InnoDB ends many of their transactions because of a deadlock.
+      // When many calls run at the same time, deadlocks end many of their transactions.
       const conflicts = { isConflict, tries: 200 };
       const { rows } = await sendAgain(() => mysql.query(text, sent), conflicts, runtime);
       return rows as readonly Row[];
@@ -128,9 +127,8 @@ export function mysqlInbox(
     }
   }
 
-  /** Returns the error for a failed statement. If the fix is known, the message of the error explains it. */
   async function toFailure(error: unknown): Promise<unknown> {
-    // Data layers have no method that closes a connection. The next connection reaches the new primary.
+    // Data layers have no method that closes a connection, and only a new connection reaches the new primary.
     if (isReadOnly(error) && !mysql.isPool) await mysql.query('KILL CONNECTION_ID()').catch(() => undefined);
     if (isLeftOpen(error)) return leftOpen(error);
     if (!isNotMigrated(error)) return error;
@@ -142,7 +140,6 @@ export function mysqlInbox(
 
   type Id = Pick<EventRow, 'id'>;
 
-  /** Finds the selected events that were received first. */
   const findIds = async (which: Limited) =>
     (await send<Id>(place(selections.first('id', which)), { ...which.selection })).map(({ id }) => id);
 

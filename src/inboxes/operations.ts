@@ -1,6 +1,3 @@
-/**
- * The operations that every inbox offers to operators. These operations check their options, and the store does the work.
- */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
@@ -16,48 +13,36 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** The person who changes events, and the reason. The history of each event records both. */
 export interface Person {
   readonly by: string;
   readonly reason: string;
 }
 
-/**
- * The operations of a store that {@link createOperations} uses. Each operation is atomic. The caller has already checked
- * the options.
- */
+/** Each operation is atomic. The caller has already checked the options. */
 export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
-  /** Returns the records in the requested order, or no records if the store doesn't have the event `after`. */
+  /** Returns no records if the store doesn't have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
-  /** Counts the selected events by state, or all events if `selection` is undefined. Some drivers return numbers as text. */
+  /** If `selection` is undefined, counts all events. Some drivers return counts as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
   /**
-   * Requeues at most `limit` of the selected events, oldest first. Skips events with a step that has no result. Returns the
-   * number of requeued events.
+   * Starts with the oldest event, skips events that have a step without a result, and returns the number of requeued events.
    */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
-  /** Discards at most `limit` of the selected events, oldest first. Returns the number of discarded events. */
   discard(which: Limited, who: Person): Awaitable<number>;
-  /**
-   * Ends the leases of the selected events, so that these events become failed and due. Skips events that an open
-   * transaction has locked. Returns the events whose leases ended.
-   */
+  /** Makes the events failed and due, except events that an open transaction has locked. Returns the changed events. */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   importDone(ids: readonly string[]): Awaitable<number>;
-  /** Prunes events that have been done for `olderThanMs`: all of them, or at most `limit`. Returns how many it pruned. */
+  /** Prunes events that have been done for `olderThanMs`, and returns their number. A store can ignore `limit`. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
-  /**
-   * Returns the event's steps. If `token` is given, returns no rows unless the event has the lease with that token, and at
-   * least one row if the event has that lease but no steps.
-   */
+  /** If `token` is given, returns no rows if the event doesn't have that lease, and at least one row if it does. */
   steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
-  /** For a dead or failed event, marks steps without a result as done, or forgets them so that they run again. */
+  /** Marks a dead or failed event's steps without a result as done, or forgets them so that they are rerun. */
   stateSteps(id: string, done: readonly string[], again: readonly string[]): Awaitable<unknown>;
 }
 
 const TIME = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
-// Copied with `Array.from`, because `every` skips the holes of an array.
+// `Array.from` also copies the holes of an array, which `every` would skip.
 const IDS = rule('an array of ids', (value) => Array.isArray(value) && Array.from(value).every(isName));
 const FILTER = {
   ids: IDS,
@@ -84,7 +69,7 @@ const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
 const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
-/** How many events one call to the store imports or prunes. Other calls have to wait until such a call ends. */
+/** How many events one call to the store imports or prunes. Other calls must wait until that call ends. */
 const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */
@@ -94,7 +79,7 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter(isOne) };
 }
 
-/** Refuses a condition that is `undefined` by mistake. Otherwise, the operation could select every event. */
+/** Without this check, a condition that is `undefined` by mistake could make the operation select every event. */
 function assertGiven(where: string, filter: unknown): void {
   for (const [name, value] of Object.entries(Object(filter))) {
     if (value !== undefined || !(name in FILTER)) continue;
@@ -104,7 +89,7 @@ function assertGiven(where: string, filter: unknown): void {
 
 /** @param held - the tokens of the leases that this process holds. */
 export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = NONE): InboxOperations {
-  /** Ends the expired leases of the selected events, or all of their leases if `force` is true. Then changes the events. */
+  /** Ends the expired leases of the selected events first, or all of their leases if `force` is true. */
   async function change(
     states: readonly InboxState[],
     { force, limit, ...filter }: InboxFilter & { readonly force: boolean; readonly limit: number },
@@ -139,7 +124,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const records = await ops.list({ selection, limit, after, order, withEvents });
       if (after === undefined || records.length > 0 || (await ops.find(after)) !== undefined) return records;
       throw new ConfigError(
-        `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not have that event, or no longer has it. Start again without \`after\`.`,
+        `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not contain that event. Start again without \`after\`.`,
       );
     },
 

@@ -1,4 +1,3 @@
-/** Adapters for the data layers that support only Postgres. */
 import { adapt } from './adapt.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
@@ -30,7 +29,7 @@ export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
     begin: (work) =>
       prisma.$transaction(work, {
         isolationLevel: 'ReadCommitted',
-        // The lease already limits the transaction. Prisma's default limit is only 5 s.
+        // The lease already limits the transaction, and Prisma's default limit of 5 s is too short.
         timeout: 2_147_483_647,
         // Prisma's default of 2 s is too short when many handlers start at the same time.
         maxWait: 10_000,
@@ -50,12 +49,12 @@ export interface PostgresJsLike<Tx> {
  * postgres.js's own `TransactionSql`. To open a savepoint, call `ctx.tx.savepoint`.
  *
  * The inbox sends prepared statements, because postgres.js needs two round trips for each unprepared statement. A pooler in
- * transaction mode loses prepared statements. With such a pooler, pass `prepare: false` in the options of `sql`. That
- * option takes precedence over what the inbox asks for.
+ * transaction mode loses prepared statements. With such a pooler, pass `prepare: false` in the options of `sql`. That option
+ * overrides the inbox's choice.
  *
  * postgres.js waits indefinitely for a server that doesn't respond. To limit the wait, pass a `socket` that closes itself
- * when it has been idle for too long. Choose a time that is longer than any handler leaves its connection idle. `connect`
- * comes from `node:net`. The types of postgres.js lack the option `socket`, so the example spreads an object.
+ * when it has been idle for too long. Choose a time limit that is longer than any handler leaves its connection idle.
+ * `connect` comes from `node:net`. The types of postgres.js lack the option `socket`, so the example spreads an object.
  *
  * ```ts
  * const socket = ({ host, port }) => {
@@ -69,7 +68,7 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
   return adapt<Tx, PostgresJsLike<Tx>>({
     db: sql,
     async send(queries, text, values) {
-      // `never[]` fits the parameter type of every version of postgres.js, which accepts the same values as pg.
+      // `never[]` fits the parameter type of every version of postgres.js.
       const parameters = values as never[];
       const rows = await queries.unsafe(text, parameters, { prepare: values.length > 0 });
       // After a lost connection, postgres.js leaves a hole before the rows of the next result.
@@ -94,20 +93,17 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
   });
 }
 
-/** Holds the reason why a transaction must not send anything more: its connection is lost, or its handler has ended. */
+/** `refusal` is set once the connection is lost or the handler has ended. */
 interface Gate {
   refusal: (() => Error) | undefined;
 }
 
-/** Stops postgres.js after a lost connection. Otherwise, postgres.js would send a ROLLBACK, which would end the process. */
+/** After a lost connection, postgres.js would send a ROLLBACK, which would end the process. */
 const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;
 
-/**
- * Refuses statements if the gate is closed. postgres.js would send a late statement over another transaction's connection,
- * and a write to a lost connection would end the process.
- */
+/** A late statement would use another transaction's connection, and a write to a lost connection would end the process. */
 function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const onError = (error: Error & Readonly<Record<string, unknown>>) => {
     const { code, severity, syscall } = error;
@@ -119,7 +115,7 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
     (...args) => {
       if (gate.refusal) {
         const refused = Promise.reject(gate.refusal());
-        // A late helper, such as `tx(rows)`, is not awaited, so its rejection is handled here.
+        // A late helper, such as `tx(rows)`, is never awaited, so its rejection is handled here.
         refused.catch(() => undefined);
         return refused;
       }
@@ -160,7 +156,7 @@ interface PrismaRefusal {
   readonly meta?: { readonly driverAdapterError?: PrismaRefusal };
 }
 
-/** Returns an error with the SQLSTATE and the server's message, which Prisma puts in `meta` or in the cause. */
+/** Prisma puts the SQLSTATE and the server's message in `meta` or in the cause. */
 function unwrapPrisma(error: Error & PrismaRefusal): Error | undefined {
   if (error.message.includes('while a nested transaction is still active')) return leftNested(error);
   const { cause } = error.meta?.driverAdapterError ?? error;

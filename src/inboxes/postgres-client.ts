@@ -1,4 +1,3 @@
-/** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
 import type { Runtime } from '../core/runtime.js';
 import { isClient, isNeonHttp, type Queries, TransactionEnded, toRows } from './adapt.js';
@@ -14,7 +13,7 @@ export interface PgLike extends Queries {}
 /** A pool that lends clients: the `Pool` from `pg` or `@neondatabase/serverless`. */
 export interface PgPoolLike<Client = PgClientLike> extends PgLike {
   connect(): Promise<Client & PgClientLike>;
-  // The drivers declare this overload as well; without it, TypeScript does not infer `Client`.
+  // The drivers also declare this overload. Without it, TypeScript doesn't infer `Client`.
   connect(callback: (error: Error | undefined, client: never, done: () => void) => void): void;
 }
 
@@ -32,16 +31,15 @@ export interface PgClientLike extends PgLike {
  */
 export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   /**
-   * Runs `work` in a transaction at READ COMMITTED, and commits when `work` resolves. If `work` rejects, the transaction is
-   * rolled back and the returned promise rejects with the same error. That promise never settles before `work` does.
+   * Runs `work` in a transaction at READ COMMITTED, and commits when `work` resolves. If `work` rejects, rolls the
+   * transaction back and rejects with the same error. The returned promise never settles before `work` does.
    *
-   * @param work - receives `tx`, which is passed to handlers, and `queries`, which sends statements in the same
-   * transaction. If there is no `queries`, `tx` itself must have the method `query`.
+   * @param work - receives `tx`, which is passed to handlers, and `queries`, which sends statements in the same transaction.
+   * Without `queries`, `tx` itself must have the method `query`.
    */
   transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
 }
 
-/** A pool or data layer that can open transactions. Handlers receive a transaction as `Tx`. */
 export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
 
 /** The open transaction that a handler receives as `ctx.tx`. */
@@ -58,12 +56,12 @@ const POOLS =
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
-/** Accepts a value that sends statements, even a single connection. TypeORM returns its results in another form. */
+/** This rule also accepts a single connection. */
 export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
-/** Accepts a pool, but not a single connection. If `transactional` is true, the pool must support transactions. */
+/** Rejects a single connection. If `transactional` is true, the pool must support transactions. */
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
@@ -75,37 +73,27 @@ export const poolRule = (transactional: boolean) =>
     ),
   );
 
-/** What runs in an event's transaction. */
 export interface TransactionParts<Tx> {
-  /** The first statement. Returns no row if the transaction must not continue. */
+  /** This statement returns no row if the transaction must not continue. */
   readonly begin: Statement;
   /**
-   * The time limit of the transaction, in ms, if its first statement is prepared. Other first statements set the limit
-   * themselves.
+   * This limit is in ms. It is set only if the first statement is prepared, because other first statements set the limit.
    */
   readonly limitMs: number | undefined;
-  /** The last statement, which completes an event with a key. The returned row contains `null` if the lease is lost. */
+  /** This statement completes an event with a key. The returned row contains `null` if the lease is lost. */
   readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
 }
 
-/** Thrown inside a transaction to roll it back, because the handler must not run or the lease is lost. */
 export const REFUSED = new Error('The event is already stored or running, or its lease is lost.');
 
-/** A savepoint that exists as long as the transaction that the inbox began. */
+/** This savepoint exists only in the transaction that the inbox began. */
 const SAVEPOINT = 'SAVEPOINT stablehooks';
 
-/** Succeeds only in the transaction that the inbox began, and only if no statement has failed in that transaction. */
+/** This statement succeeds only in the transaction that the inbox began, and only if no statement in it has failed. */
 const CHECK = `RELEASE ${SAVEPOINT}`;
 
-/**
- * Runs the parts in a transaction at READ COMMITTED. If a part fails, the transaction is rolled back and the promise
- * rejects with the error of that part. The promise rejects with {@link REFUSED} if the transaction must not continue, and
- * with a `PermanentError` if the handler ended the transaction itself.
- *
- * @returns whether the server is known to have committed. A data layer can't tell, because the server responds to COMMIT
- * with ROLLBACK, and not with an error, if an earlier statement failed.
- */
+/** Resolves to whether the server is known to have committed. A data layer can hide a ROLLBACK in response to COMMIT. */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
   parts: TransactionParts<Tx>,
@@ -119,7 +107,7 @@ export async function runInTransaction<Tx>(
     await queries.query(SAVEPOINT);
     if ((await send(queries, parts.begin)).length === 0) throw REFUSED;
     await runEffect(queries, tx, parts.effect);
-    // The handler called PGlite's `rollback()`. After that, PGlite sends nothing more.
+    // The handler called PGlite's `rollback()`, after which PGlite sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
     await check(queries);
     await complete(queries, parts.complete);
@@ -127,12 +115,12 @@ export async function runInTransaction<Tx>(
   return false;
 }
 
-/** Sends each statement over a connection from a pool. Closes the connection if it fails or doesn't respond. */
+/** Closes a connection if its statement fails or gets no response. */
 export function overPool(pool: PgPoolLike<unknown>, runtime: Runtime): PgLike {
   return {
     async query(...statement) {
       const client = await pool.connect();
-      // Nothing to do here, because the statement fails as well.
+      // The statement fails as well, so there is nothing to do here.
       const onError = () => undefined;
       client.on('error', onError);
       try {
@@ -157,7 +145,7 @@ async function runOnClient<Tx>(
   const { tx, close } = lend(client, ['query']);
   let broken: Error | undefined;
   let onLost: (error: Error) => void = () => undefined;
-  // A checked-out client has no other listener, and an unhandled 'error' event ends the process.
+  // A checked-out client has no other listener, and an unhandled 'error' event would end the process.
   const onError = (error: Error) => {
     broken = error;
     onLost(error);
@@ -190,7 +178,7 @@ const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`;
 /** For each connection, maps its prepared statements to the SET statements that a transaction sends before them. */
 const PREPARED = new WeakMap<object, Map<string, string>>();
 
-/** Begins a transaction, and returns the rows of its first statement. A named statement is sent together with BEGIN. */
+/** Sends a named statement together with BEGIN. */
 async function start(
   client: PgClientLike,
   { begin, limitMs }: Pick<TransactionParts<unknown>, 'begin' | 'limitMs'>,
@@ -212,16 +200,16 @@ async function start(
   return sendTogether(client, `${BEGIN}; ${set} EXECUTE "${name}"(${values.map(toLiteral).join()})`);
 }
 
-/** Sends several statements in one message, and returns the rows of the last one. */
+/** Returns the rows of the last statement. */
 async function sendTogether(client: PgClientLike, text: string): Promise<readonly unknown[]> {
   const results: unknown = await client.query(text);
   return (results as { readonly rows: readonly unknown[] }[]).at(-1)?.rows ?? [];
 }
 
-/** In a literal of this form, only quotes and backslashes have a special meaning, whatever the session's settings are. */
+/** In a literal of this form, only quotes and backslashes are special, regardless of the session's settings. */
 const toLiteral = (value: unknown) => `E'${String(value).replaceAll(/['\\]/g, '$&$&')}'`;
 
-/** Sends one or more statements in one message. The last statement must be COMMIT. */
+/** The last statement must be COMMIT. */
 async function commit(client: PgLike, text: string): Promise<true> {
   const results: unknown = await check(client, text);
   const last = (Array.isArray(results) ? results.at(-1) : results) as { readonly command?: string };
@@ -245,7 +233,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   }
 }
 
-/** Whether the inbox's own transaction has ended. Works after a failed statement. `false` if the connection is lost. */
+/** Works even after a failed statement. Resolves to `false` if the connection is lost. */
 function hasEnded(queries: PgLike): Promise<boolean> {
   return queries.query(`ROLLBACK TO ${SAVEPOINT}`).then(() => false, isEnded);
 }

@@ -1,8 +1,7 @@
-/** Recognizes errors from Postgres, and creates the errors for handlers that end their transaction or leave it broken. */
 import { type HandlerError, StablehooksError } from '../core/errors.js';
 import { endedByHandler } from './lend.js';
 
-/** Returns the SQLSTATE of an error. Ignores codes in other forms, such as EPIPE from Node or P2010 from Prisma. */
+/** Ignores codes in other forms, such as EPIPE from Node or P2010 from Prisma. */
 function sqlState(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
@@ -15,26 +14,23 @@ const hasState =
 
 const READ_ONLY = '25006';
 
-/**
- * Whether a statement of the inbox must be sent again, because another call has stored the same event or because of a
- * deadlock.
- */
+/** Another call has stored the same event, or there was a deadlock. */
 export const isConflict = hasState('40001', '40P01');
-/** Whether a table, a schema or a function of the inbox is missing. */
+/** A table, a schema or a function of the inbox is missing. */
 export const isNotMigrated = hasState('42P01', '3F000', '42883');
 export const isForbidden = hasState('42501');
-/** Whether the server may have refused to write, because it has become a standby or was set to read-only. */
+/** The server may have become a standby, or may have been set to read-only. */
 export const isReadOnly = hasState(READ_ONLY, '0A000');
-/** Whether a statement was refused because an earlier statement in its transaction had failed. */
+/** A statement was rejected because an earlier statement in its transaction had failed. */
 export const isAborted = hasState('25P02');
-/** Whether the inbox's transaction has ended: the savepoint doesn't exist, or no transaction is open. */
+/** The inbox's savepoint doesn't exist, or no transaction is open. */
 export const isEnded = hasState('3B001', '25P01');
-/** Whether prepared statements failed because a pooler in transaction mode gave the connection to another client. */
+/** A pooler in transaction mode gave the connection with the prepared statements to another client. */
 export const isPoolerError = hasState('26000', '42P05');
-/** Whether a statement failed because its connection already had an open transaction. */
+/** The connection already had an open transaction before the inbox used it. */
 export const isLeftOpen = hasState('2D000', '25001', '25P02');
 
-/** SQLSTATE classes of errors that handlers don't cause, such as a lost connection, a full disk or a shutdown. */
+/** The SQLSTATE classes of errors that handlers don't cause, such as a lost connection, a full disk or a shutdown. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 export function preparedLost(cause: unknown): Error {
@@ -42,7 +38,7 @@ export function preparedLost(cause: unknown): Error {
   return new Error(`${what} Turn off prepared statements (postgres.js: \`prepare: false\`).`, { cause });
 }
 
-/** The error for a COMMIT that Postgres silently turned into a ROLLBACK, because an earlier statement had failed. */
+/** If an earlier statement failed, Postgres silently turns a COMMIT into a ROLLBACK. */
 export function rolledBackAtCommit(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
@@ -50,15 +46,11 @@ export function rolledBackAtCommit(): HandlerError {
   );
 }
 
-/**
- * The inbox completes an event with a key after the handler has returned, in the same transaction and with the same role.
- */
+/** The inbox completes an event with a key after the handler returns, in the same transaction and with the same role. */
 const SET_BACK =
   'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because the inbox writes after the handler if the event has an ordering key. ';
 
-/**
- * Rethrows an error from the end of a transaction. If the handler caused the error, throws it as an error of the handler.
- */
+/** Rethrows an error from the end of a transaction, as the handler's error if the handler caused it. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
   if (isEnded(error)) throw endedByHandler(error);

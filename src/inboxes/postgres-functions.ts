@@ -1,10 +1,7 @@
 /**
- * The functions of the inbox. A function can take a lock before it reads, and needs only one round trip.
- *
- * Only one event with a given ordering key is leased at a time. The other events with that key wait: they are `received`,
- * and become due when that lease expires. When the attempt at the leased event ends, the first waiting event becomes due at
- * once. A lock on each key serializes these operations across all processes. Each operation takes this lock before it locks
- * a row, so no two operations can deadlock.
+ * Only one event with a given ordering key is leased at a time. The other events with that key are `received`, and become
+ * due when the lease expires. When the attempt at the leased event ends, the first waiting event becomes due at once. Each
+ * operation locks the key before it locks a row, so no two operations can deadlock.
  */
 import {
   FUNCTION,
@@ -24,15 +21,13 @@ export const writeFunctions = (tables: Tables) =>
   [writeClaim(tables), writeEndAttempt(tables), writeRun(tables)].map(passed).join('\n');
 
 /**
- * Claims an event. The function has four parts, and each part handles the cases that the earlier parts leave over:
+ * Each part handles the cases that the earlier parts leave over:
  *
  * 1. A new event whose id and key are free is inserted as leased. ON CONFLICT names no column, because the index on ids and
  *    the index on leased keys both count.
- * 2. For an event that already waits for its key, the answer needs neither the key's lock nor a write, so repeated
- *    deliveries don't delay other calls. A single statement reads both rows at the same moment. The call that ends the
- *    lease must see that the event waits. That is certain if the event waits for this lease. It is also certain if the
- *    event began to wait before the lease began: it did so under the lock, so its row was committed before the lease could
- *    be claimed. In that case, the event must also be due before the lease ends.
+ * 2. If an event already waits for its key, the call needs neither a lock nor a write, so repeated deliveries don't delay
+ *    other calls. The call that ends the lease must see that the event waits: either the event waits for this lease, or it
+ *    began to wait, under the lock, before the lease began, and is due before the lease ends.
  * 3. If the lock on the id is taken, the event is running, or another call is about to decide about it. This call returns
  *    at once, so no call waits for a handler.
  * 4. In all other cases, the function decides under the lock on the key, if there is a key.
@@ -123,10 +118,7 @@ BEGIN
   END IF;
 END $claim$;`;
 
-/**
- * Ends an attempt. Returns its result, or NULL if the lease is lost. If a done event still has the token, its handler ended
- * the transaction itself, and the event can only become dead.
- */
+/** Returns NULL if the lease is lost. If the handler ended its transaction itself, the event can only become dead. */
 const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
     ${parameters(VALUES.finish)}
   ) RETURNS text ${FUNCTION} AS $end$
@@ -161,12 +153,8 @@ BEGIN
 END $end$;`;
 
 /**
- * Runs a statement that is not part of a handler's transaction, commits, and returns the rows as JSON. The statement refers
- * to its parameters as `$1[1]`, `$1[2]` and so on.
- *
- * The procedure begins with COMMIT. If the app left a transaction open on the pooled connection, this COMMIT fails (2D000)
- * before anything is read or written. Without this COMMIT, the inbox could confirm what the app's transaction later rolls
- * back. The answer is sent after the data is on disk, even if `synchronous_commit` is off.
+ * The statement refers to its parameters as `$1[1]`, `$1[2]` and so on. The first COMMIT fails (2D000) if the app left a
+ * transaction open on the pooled connection. Otherwise, the inbox could confirm what that transaction later rolls back.
  */
 const writeRun = ({
   schema,

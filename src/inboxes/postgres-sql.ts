@@ -41,10 +41,10 @@ export interface PostgresSchemaOptions {
 export const SCHEMA_RULE = nameRule(63);
 
 /**
- * Returns the SQL that creates the tables, one statement per element. Use it if your app runs its migrations itself.
+ * Returns the SQL that creates the tables, one statement per element. Use this function if your app runs its own migrations.
  *
- * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either all
- * statements or only the new ones.
+ * Rerunning a statement has no effect, and later releases only append statements to the list. At each deployment, run either
+ * all statements or only the new ones.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
@@ -54,16 +54,14 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 }
 
 /**
- * Each migration is one atomic block. The block first looks for the object that it creates last, so it locks nothing if the
- * migration has already run.
- *
- * The column `event` is text, because jsonb refuses \u0000, and json would parse the event once more. Of the secondary
- * indexes, only the index on states contains done events.
+ * Each migration is one atomic block, which first looks for the object that it creates last, so a migration that has already
+ * run locks nothing. The column `event` is text, because jsonb rejects \u0000 and json would parse the event again. Of the
+ * secondary indexes, only the index on states contains done events.
  */
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, notes, steps } = tables;
   return [
-    // CREATE SCHEMA IF NOT EXISTS needs the privilege to create a schema even if the schema exists.
+    // CREATE SCHEMA IF NOT EXISTS needs the privilege to create a schema even if the schema already exists.
     `DO $schema$ BEGIN
 IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
   RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -134,7 +132,7 @@ END $version1$`,
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
-  // A single DO block, because some drivers can't send several statements together or keep to one connection.
+  // This is a single DO block, because some drivers can't send several statements together or stay on one connection.
   await pool.query(`DO $migration$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
 ${writeMigrations(tables).join(';\n')};
@@ -145,33 +143,32 @@ END $migration$`);
 const AHEAD = `(updated_at > ${later(`${AHEAD_MS}`)} AND token::text <> ALL (:held::text[]))`;
 
 export interface PgTemplate extends Template {
-  /** Whether the statement is passed to the procedure `run`, which runs it, commits and returns its rows. */
+  /** Whether the procedure `run` runs the statement, commits and returns the rows. */
   readonly isRun?: true;
 }
 
-/** A statement that is sent directly: a read, a part of a handler's transaction, or the call of a procedure. */
+/** This form is for reads, parts of a handler's transaction, and calls of procedures. */
 const sent = (sql: string): PgTemplate => placeNumbered(sql, (position) => `$${position}`);
 const committed = (sql: string): PgTemplate => ({
   ...placeNumbered(sql, (position) => `($1)[${position}]`),
   isRun: true,
 });
 
-/** How much longer the lease of a row lasts, in ms, but at least one second. */
+/** The result is in ms, and is at least one second. */
 const leftMs = (row: string) =>
   `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
 
-/** Returns all statements for a checked schema. Each statement is atomic at READ COMMITTED and uses the server's clock. */
+/** The schema must already have been checked. Each statement is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, notes, steps } = tables;
-  /** The row that makes a first attempt the owner of its event's steps, until the event is stored. */
+  /** Makes a first attempt the owner of its event's steps until the event is stored. */
   const owned = `${steps} WHERE event_id = :id::text AND name = '' AND result = :token::text
     AND NOT EXISTS (SELECT 1 FROM ${events} WHERE id = :id::text)`;
-  // Each returned column has a name of one word, because some data layers rename longer names, for example to camel case.
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
-  /** A statement whose plan the server can keep under a name. The name must be unique, and can have up to 63 characters. */
+  /** The server can keep the statement's plan under the name, which must be unique and can have up to 63 characters. */
   const kept = (own: string, sql: string): PgTemplate =>
     name.length > 50 ? sent(sql) : { ...sent(sql), name: `${name}.${own}` };
   const take = `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event)
@@ -194,7 +191,6 @@ ON CONFLICT (id) DO NOTHING`;
       expired: `(due_at <= ${CLOCK} OR ${AHEAD})`,
     },
   });
-  /** Adds a change by a person to the history of the row `e`. */
   const historyWithPerson = (result: string) =>
     `history = ${LAST_9} || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
       'endedAt', ${ms(CLOCK)}, 'result', '${result}', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`;
@@ -203,7 +199,6 @@ ON CONFLICT (id) DO NOTHING`;
   UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE))
   RETURNING id
 ) SELECT count(*) AS count FROM changed`);
-  /** The due events of a type, longest due first. */
   const due = `FROM ${events} AS e
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
     ORDER BY ${dueOf('e')}, e.received_at`;
@@ -218,9 +213,8 @@ ON CONFLICT (id) DO NOTHING`;
     finish: committed(`SELECT ${schema}.end_attempt(${passedTo(VALUES.finish)}) AS ended`),
 
     /**
-     * Stores a page. The rows are inserted in the order of their ids, but the events of a key are received in the order of
-     * the page. The result for an event is `running` if its id is locked, or if another call stores the event at the same
-     * time.
+     * Inserts the rows in the order of their ids, but sets the `received_at` of events with a key in the order of the page.
+     * The result is `running` if the event's id is locked, or if another call stores the event at the same time.
      */
     record: committed(`WITH page AS (
   SELECT * FROM ROWS FROM (unnest(:ids::text[]), unnest(:types::text[]), unnest(:texts::text[]), unnest(:keys::text[]),
@@ -241,19 +235,15 @@ ON CONFLICT (id) DO NOTHING`;
 SELECT id, CASE WHEN recorded.id IS NOT NULL THEN 'new' ELSE coalesce(known.state, 'running') END AS result
 FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
 
-    /** Runs a statement, commits, and returns the rows as JSON. */
     run: kept('run', `CALL ${schema}.run(:statement, :parameters, NULL)`),
 
-    /**
-     * The first statement in the transaction of a first attempt, which stores the event as done. Returns no row if the
-     * event is already stored or running, or if the app left the connection in a wrong state.
-     */
+    /** Returns no row if the event is already stored or running, or if the app left the connection in a wrong state. */
     take: sent(`${take} RETURNING ${settings(':leaseMs::bigint')}`),
 
-    /** The same as `take`, but as a prepared statement, in a transaction that already has its time limit. */
+    /** This statement is like `take`, but it is prepared, and its transaction must already have a time limit. */
     takePrepared: kept('take', `${take} RETURNING ${FLUSHED}`),
 
-    /** Stores an event whose first attempt failed. If its handler ended the transaction, the event is already stored. */
+    /** If the handler ended its transaction itself, the event is already stored. */
     failFirst:
       committed(`INSERT INTO ${events} AS e (id, type, state, attempts, source, received_at, updated_at, due_at, last_error,
   event, history)
@@ -267,11 +257,7 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NU
   WHERE e.token = :token::uuid AND excluded.state = 'dead'
 RETURNING :result AS ended`),
 
-    /**
-     * The first statement in the transaction of a claimed event, which marks the event as done. This statement also takes
-     * the advisory lock on the id. Other calls only try that lock, so they skip the event instead of waiting for its row.
-     * Returns no row if the lease is lost.
-     */
+    /** Takes the advisory lock on the id, so that other calls skip the event instead of waiting for its row. */
     mark: sent(`UPDATE ${events} AS e SET state = 'done', due_at = NULL, last_error = NULL, updated_at = ${CLOCK},
   history = ${history("'done'", CLOCK, 'NULL::text')}
 FROM (SELECT due_at FROM ${events} WHERE id = :id::text) AS leased
@@ -279,19 +265,13 @@ WHERE e.id = :id::text AND e.token = :token::uuid AND ${isLeased('e')}
   AND pg_advisory_xact_lock(${lockNumber(tables, ':id::text')}) IS NOT NULL
 RETURNING ${settings(leftMs('leased'))}`),
 
-    /**
-     * The first statement in the transaction of an event with a key. The last statement, `complete`, marks the event as
-     * done.
-     */
+    /** Begins the transaction of an event with a key. Only the last statement, `complete`, marks the event as done. */
     hold: sent(`SELECT ${settings(leftMs('e'))} FROM ${events} AS e
 WHERE id = :id::text AND token = :token::uuid`),
 
     complete: sent(`SELECT ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) AS ended`),
 
-    /**
-     * Returns the privileges that the role lacks, such as `INSERT on stablehooks.events`. Looks the tables up by oid,
-     * because names are not found without a privilege on the schema.
-     */
+    /** Looks the tables up by oid, because names are not found without a privilege on the schema. */
     lacking: sent(`SELECT string_agg(lacking, ', ') AS answer FROM (
   SELECT 'USAGE on schema ' || nspname FROM pg_namespace
   WHERE nspname = '${name}' AND NOT has_schema_privilege(oid, 'USAGE')
@@ -301,18 +281,14 @@ WHERE id = :id::text AND token = :token::uuid`),
     AND NOT has_table_privilege(pg_class.oid, privilege) GROUP BY relnamespace, relname
 ) AS missing (lacking)`),
 
-    /** Returns the version of the tables, or no row if there are no tables. */
+    /** Returns no row if there are no tables. */
     version:
       sent(`SELECT coalesce(substring(obj_description(c.oid, 'pg_class') FROM '[0-9]+$'), '0') AS version
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname = '${name}' AND relname = 'events'`),
 
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 
-    /**
-     * Takes the events that have been due longest. The first part counts these events by type. The second part locks that
-     * many events of each type, and skips events that another call has locked. Each type is read separately from the index,
-     * so that due events of other types are not read.
-     */
+    /** Reads each type separately from the index, so that due events of other types are not read. Skips locked events. */
     takeDue: committed(`WITH wanted AS MATERIALIZED (
   SELECT type, count(*) AS size FROM (
     SELECT first.type FROM unnest(:types::text[]) AS of_type (type) CROSS JOIN LATERAL (
@@ -333,7 +309,7 @@ SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.i
 
     readNote: sent(`SELECT text FROM ${notes} WHERE name = :name::text`),
 
-    /** Writes a note. If a holder is given, only updates the note, because the lease has already inserted the row. */
+    /** If a holder is given, only updates the note, because the lease has already inserted the row. */
     writeNote: committed(`INSERT INTO ${notes} AS n (name, text)
 SELECT :name::text, :note::text WHERE :holder::text IS NULL OR EXISTS (SELECT FROM ${notes} WHERE name = :name::text)
 ON CONFLICT (name) DO UPDATE SET text = excluded.text WHERE :holder::text IS NULL OR n.holder = :holder::text
@@ -371,7 +347,7 @@ WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED))
   ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT count(*) AS count FROM added`),
 
-    /** Steps without a stored event are kept for 30 days, because the first attempt may be repeated if its process died. */
+    /** Keeps steps without a stored event for 30 days, because the first attempt may be repeated if its process died. */
     prune: committed(`WITH pruned AS (
   UPDATE ${events} SET event = NULL, history = NULL, pruned = 1 WHERE id = ANY (ARRAY (
     SELECT id FROM ${events} WHERE state = 'done' AND pruned = 0
@@ -385,25 +361,19 @@ WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED))
       AND NOT EXISTS (SELECT 1 FROM ${events} AS e WHERE e.id = s.event_id) LIMIT :limit::int))
 ) SELECT count(*) AS count FROM pruned`),
 
-    /**
-     * Makes a first attempt the owner of its event's steps. The event is not stored yet, so a row in the table of steps
-     * keeps the attempt's token, in place of the token of any earlier attempt.
-     */
+    /** The event is not stored yet, so a row in the table of steps keeps the attempt's token. */
     ownSteps: committed(`INSERT INTO ${steps} AS s (event_id, name, attempt, stored_at, result)
 VALUES (:id::text, '', 1, ${CLOCK}, :token::text)
 ON CONFLICT (event_id, name) DO UPDATE SET stored_at = excluded.stored_at, result = excluded.result
 RETURNING name`),
 
-    /** Returns the steps of an event, or one row without a name if the event has no steps. */
+    /** Returns one row without a name if the event has no steps. */
     steps: sent(`SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result
 FROM (SELECT id FROM ${events} WHERE id = :id::text AND (:token::uuid IS NULL OR token = :token::uuid)
   UNION ALL SELECT event_id FROM ${owned}) AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
 ORDER BY s.number`),
 
-    /**
-     * Stores or forgets a step. Reads the event's row without a lock, because the handler's transaction may have locked it.
-     * If two processes each believe that they hold the lease, the primary key lets only one of them begin a step.
-     */
+    /** Takes no lock, because the handler may have locked the event. The primary key lets only one process begin a step. */
     saveStep: committed(`WITH leased AS (
   SELECT id, attempts FROM ${events} WHERE id = :id::text AND token = :token::uuid
   UNION ALL SELECT * FROM (SELECT event_id, 1 FROM ${owned} FOR SHARE) AS owned

@@ -63,9 +63,9 @@ export { migratePostgres, type PostgresSchemaOptions, postgresMigrations } from 
 export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInboxOptions {}
 
 /**
- * Stores events in Postgres tables, for any number of receivers and workers. Create the tables with {@link
- * migratePostgres}. Claiming, completing, failing and recording an event take one round trip each. You own the pool: set
- * its size and timeouts, add an `error` listener, and close the pool yourself. A single `Client` is refused, because other
+ * Stores events in Postgres tables, for any number of receivers and workers. Create the tables with {@link migratePostgres}.
+ * Claiming, completing, failing and recording an event take one round trip each. You own the pool: set its size and
+ * timeouts, add an `error` listener, and close the pool yourself. The inbox doesn't accept a single `Client`, because other
  * code could have a transaction open on that connection, and a rollback would undo what the inbox has confirmed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is invalid.
@@ -75,7 +75,7 @@ export function postgresInbox<Tx = PgClientLike>(
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;
 export function postgresInbox(
-  // A single `Client` has this method, so TypeScript refuses it.
+  // Only a single `Client` has this method, so the type of `pool` excludes a `Client`.
   pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
 ): Inbox & InboxOperations;
@@ -95,7 +95,7 @@ export function postgresInbox(
   const inTurn = keepOneFree(pool, connections);
   const queries = 'connect' in pool ? overPool(pool as PgPoolLike, runtime) : pool;
 
-  /** Whether to name statements. Only `pg` accepts names, and poolers in transaction mode can lose named statements. */
+  /** Only `pg` accepts named statements, and poolers in transaction mode can lose them. */
   let areNamed = 'connect' in pool;
 
   function toStatement(template: PgTemplate, given: Values): Statement {
@@ -103,7 +103,7 @@ export function postgresInbox(
     return areNamed ? { ...statement, name } : statement;
   }
 
-  /** Calls `sending`. If a pooler has lost a named statement, calls it again without names, unless a handler has begun. */
+  /** If a pooler has lost a named statement, calls `sending` again without names, unless a handler has begun. */
   async function withoutNames<Value>(sending: () => Promise<Value>, hasBegun = () => false): Promise<Value> {
     const wereNamed = areNamed;
     try {
@@ -116,7 +116,6 @@ export function postgresInbox(
     }
   }
 
-  /** Sends a single statement. Sends it again if it conflicts with another statement. */
   async function query<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
     const values = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [name, Array.isArray(value) ? toArrayText(value) : value]),
@@ -153,13 +152,10 @@ export function postgresInbox(
     return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
-  /**
-   * Closes a connection if its server has become read-only, so that the next connection reaches the new primary. The server
-   * closes it, because data layers have no method that closes a connection.
-   */
+  /** The server closes the connection, because data layers can't. The next connection reaches the new primary. */
   const closeReadOnly = () => pool.query(CLOSE_READ_ONLY).catch(() => undefined);
 
-  /** Returns an error that names the privileges that the role lacks, or the given error if the server can't tell. */
+  /** Returns `cause` if the server can't tell which privileges the role lacks. */
   async function forbidden(cause: unknown): Promise<unknown> {
     const rows = await sendStatement(queries, toStatement(statements.lacking, {})).catch(() => []);
     const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
@@ -215,8 +211,7 @@ export function postgresInbox(
         let hasReturned = false;
         try {
           const run = () => {
-            // A long schema name leaves no room for a statement's name. Only `takePrepared` needs the limit to be set
-            // beforehand.
+            // A long schema name leaves no room for a statement's name. A statement without a name sets the limit itself.
             const isPrepared = areNamed && statements.takePrepared.name !== undefined;
             const how = !first ? (key === undefined ? 'mark' : 'hold') : isPrepared ? 'takePrepared' : 'take';
             return runInTransaction(
@@ -240,8 +235,7 @@ export function postgresInbox(
           return true;
         } catch (error) {
           if (error === REFUSED) return false;
-          // The handler used a method of the data layer, which then sends nothing. If the event is done, that method
-          // committed.
+          // If the event is done, the handler called a method of the data layer that committed the transaction.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
             throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();
@@ -256,7 +250,7 @@ export function postgresInbox(
   return createInbox(ops, runtime);
 }
 
-/** Returns the number of connections if the pool is known: a `Pool` from `pg`, or a PGlite, which has one connection. */
+/** Returns the size of a `Pool` from `pg` or of a PGlite, which has one connection. */
 function sizeOf(pool: unknown): number | undefined {
   const { options, transaction, waitReady } = Object(pool);
   return transaction !== undefined && waitReady !== undefined ? 1 : options?.max;
@@ -265,7 +259,7 @@ function sizeOf(pool: unknown): number | undefined {
 const CLOSE_READ_ONLY = `SELECT pg_terminate_backend(pg_backend_pid())
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`;
 
-/** Writes an array as text, because postgres.js with `fetch_types: false` can't send arrays. */
+/** postgres.js with `fetch_types: false` can't send arrays. */
 function toArrayText(items: readonly unknown[]): string {
   const quote = (item: unknown): string => {
     if (item === null) return 'NULL';

@@ -1,9 +1,8 @@
-/** The scripts of the Redis inbox. */
 import { AHEAD_MS } from './selection.js';
 import { VALUES, VERSION } from './server-inbox.js';
 
 /**
- * Every key begins with KEYS[1], a hash tag, so a cluster keeps all keys on one shard:
+ * Every key begins with the hash tag KEYS[1], so a cluster keeps all keys on one shard:
  *
  * - `:event:<id>` is a hash with the fields of an event. `:json:<id>` is the event's JSON, and `:history:<id>` is a list of
  *   its attempts. Separate keys keep the hash compact.
@@ -18,7 +17,7 @@ import { VALUES, VERSION } from './server-inbox.js';
  * id. A `turn` consists of digits that sort by created_at, and then by when the event was received. A waiting event also
  * becomes due when the lease of the leased event expires.
  *
- * `now` is the server's time. Only `move` writes states, so every index follows them.
+ * `now` is the server's time. Only `move` writes states, so the sorted sets always match the states.
  */
 const PRELUDE = `
 local base = KEYS[1]
@@ -40,7 +39,7 @@ end
 local function holderKey(key) return base .. ':holder:' .. key end
 local function waitingKey(key) return base .. ':waiting:' .. key end
 local function dueKey(eventType) return base .. ':due:' .. eventType end
--- The member that stands for an event in the set of waiting events.
+-- Returns an event's member in the set of waiting events.
 local function place(event) return event.turn .. ':' .. event.id end
 
 -- Removes an event from the keys that belong to its ordering key.
@@ -52,7 +51,7 @@ local function leaveKey(event)
   end
 end
 
--- Reads an event from its hash. Returns nil if there is no hash.
+-- Returns nil if the event has no hash.
 local function load(id)
   local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
     'token', 'key', 'turn')
@@ -103,8 +102,8 @@ local function ended(event, at, result, err, more)
   redis.call('LTRIM', historyKey(event.id), -10, -1)
 end
 
--- The place of an event among the events with the same key: by created_at, then by when it was received. \`index\`
--- rises among the events that a script receives.
+-- Events with the same key are sorted by created_at, and then by when they were received. \`index\` keeps the
+-- events of one call in order.
 local function turnOf(receivedAt, created, index)
   local micros = receivedAt == NOW and tonumber(time[2]) % 1000 or 0
   -- Digits that sort by created_at: the ms since the year -1200.
@@ -128,7 +127,7 @@ local function holderOf(key)
   return id and load(id)
 end
 
--- Makes an event wait for another event with the same key. If it has a lease, that lease has expired and is lost.
+-- Makes an event wait for another event with the same key. If the waiting event has a lease, that lease has expired.
 local function wait(event, due)
   if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
   move(event, 'received', due)
@@ -153,7 +152,7 @@ local function jsonOf(id, withEvent)
   return redis.call('EXISTS', jsonKey(id)) == 1 and '' or cjson.null
 end
 
--- Reads an event as a record for operators. If the event is left out, its JSON is empty.
+-- Returns a record for operators. If \`withEvent\` is false, the event's JSON is empty.
 local function read(id, withEvent)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
     'dueAt', 'lastError', 'key')
@@ -166,7 +165,6 @@ local function read(id, withEvent)
 end
 `;
 
-/** The names of the values that each script takes. The values in {@link LISTS} are lists. */
 export const SCRIPT_VALUES = {
   ...VALUES,
   /** `call`: the id of the call. A client that lost the reply sends the same call again. */
@@ -178,11 +176,11 @@ export const SCRIPT_VALUES = {
   /** `after`: the id of the event after which the list continues. */
   list: ['state', 'limit', 'after', 'order', 'withEvents'],
   count: ['states'],
-  /** `result`: `discarded` or `requeued`. `versions`: for each event, its id and the time of its last change. */
+  /** `versions`: for each event, its id and the time of its last change. */
   change: ['result', 'by', 'reason', 'versions'],
   /** `kind`: `ahead` for leases from the future, `expired` or `any` for leases of events in `ids`. */
   endLeases: ['kind', 'held', 'ids', 'limit'],
-  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't report it, and the version of the keys. */
+  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't report one, and the version of the keys. */
   check: [],
 } as const;
 
@@ -197,7 +195,7 @@ const LISTS: ReadonlySet<string> = new Set([
   'versions',
 ]);
 
-/** The bodies of the scripts. Each script is atomic, and returns JSON, because Upstash parses other replies. */
+/** Each script is atomic, and returns JSON, because Upstash parses other replies. */
 const BODIES: Readonly<Record<RedisScript, string>> = {
   claim: `
 local leaseUntil = now + tonumber(leaseMs)
@@ -351,7 +349,7 @@ for _, state in ipairs(states) do
 end
 return answer(answers)`,
 
-  /** Returns the event's steps, or one row without a name if the event has no steps. */
+  /** Returns one row without a name if the event has no steps. */
   steps: `
 local event = load(id)
 if not event or (token ~= '' and (event.state ~= 'leased' or event.token ~= token)) then return '[]' end
@@ -399,7 +397,7 @@ if event and (event.state == 'dead' or event.state == 'failed') then
 end
 return '[]'`,
 
-  /** Leaves an event alone if it has changed since the given version. */
+  /** Leaves an event unchanged if it has changed since the given version. */
   change: `
 local count = 0
 local function isKnown(id)

@@ -22,7 +22,7 @@ export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
   evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
   /**
-   * Reconnects. Called when the server becomes read-only or stops responding, for example during a failover.
+   * Called to reconnect when the server becomes read-only or stops responding, for example during a failover.
    * @default does nothing
    */
   reconnect?(): unknown;
@@ -39,15 +39,15 @@ export interface IoredisLike {
 export interface NodeRedisLike {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** A cluster also has a method with this name, but its parameters are different. */
+  /** A cluster has a method with the same name but different parameters. */
   sendCommand?(...args: never[]): Promise<unknown>;
 }
 
 /**
  * Adapts an ioredis client to the Redis inbox.
  *
- * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default, ioredis waits for
- * a server that is down, so the delivery gets no 503.
+ * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default, ioredis waits while the
+ * server is down, so deliveries don't get a 503.
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
   return {
@@ -60,14 +60,14 @@ export function fromIoredis(client: IoredisLike): RedisLike {
 /**
  * Adapts a node-redis client to the Redis inbox.
  *
- * Create the client with `disableOfflineQueue: true`. Otherwise, the client waits for a server that is down, and the
- * delivery gets no 503. Add an `error` listener. You can use a `typeMapping` that returns strings as Buffers.
+ * Create the client with `disableOfflineQueue: true`. Otherwise, the client waits while the server is down, and deliveries
+ * don't get a 503. Add an `error` listener. The inbox also works with a `typeMapping` that returns strings as Buffers.
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
     eval: (script, keys, values) => client.eval(script, { keys, arguments: values }),
     evalsha: (sha1, keys, values) => client.evalSha(sha1, { keys, arguments: values }),
-    // The server closes the connection, and the client connects again.
+    // The server closes the connection, and then the client reconnects.
     reconnect: () => client.sendCommand?.(...([['QUIT']] as never[])),
   };
 }
@@ -75,8 +75,8 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
 /** Options of {@link redisInbox}. */
 export interface RedisInboxOptions {
   /**
-   * The prefix of every key, without braces. The inbox adds the braces of a hash tag, so a cluster keeps all keys on
-   * one shard.
+   * The prefix of every key. The prefix must not contain braces. The inbox adds braces to make the prefix a hash tag, so a
+   * cluster keeps all keys on one shard.
    *
    * @default 'stablehooks'
    */
@@ -98,7 +98,7 @@ const REDIS_RULE = withMethods(
 
 type Query = Limited & Partial<PageQuery>;
 
-/** How many events one script reads. Redis blocks other clients while a script runs. */
+/** How many events one script can read. Redis blocks other clients while a script runs. */
 const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
 
@@ -109,9 +109,9 @@ const CHANGE_BATCH = 1_000;
  * The inbox is only as durable as your Redis. docs/inboxes.md explains what you can lose with each setting. A lost event
  * runs again if it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. Calls reject with this error while the
- * server's `maxmemory-policy` isn't `noeviction`. The inbox checks the policy once a minute, unless the server forbids INFO
- * in scripts.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. While the server's `maxmemory-policy`
+ * isn't `noeviction`, the inbox's methods reject with this error. The inbox checks the policy once a minute, unless the
+ * server forbids INFO in scripts.
  */
 export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {
@@ -124,7 +124,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
 
   function call<Row>(name: RedisScript, values: Values) {
     const names: readonly string[] = SCRIPT_VALUES[name];
-    // A client that lost the reply sends the same call again, and the answer must be the same.
+    // A client that lost the reply sends the same call again, and must get the same answer.
     const given = names.includes('call') ? { ...values, call: runtime.uuid() } : values;
     return runScript(
       name,
@@ -132,10 +132,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
     ) as Promise<readonly Row[]>;
   }
 
-  /**
-   * Reads pages of selected records, until each state has `limit` records or has no more. Redis runs nothing else during a
-   * script, so each script reads only one page.
-   */
+  /** Each script reads only one page, because Redis runs nothing else during a script. */
   async function* readPages({ selection, limit, after, order = 'oldest', withEvents = true }: Query) {
     if (selection.ids !== undefined) {
       const [last] = after === undefined ? [] : await call<EventRow>('find', { id: after });
@@ -169,7 +166,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
     return toPage(found, { order, limit: query.limit });
   }
 
-  /** Changes the selected events, but skips events that have changed since they were read. */
+  /** Skips events that have changed since they were read. */
   async function change(result: 'discarded' | 'requeued', which: Limited, who?: Person) {
     const records = await select(which);
     let changed = 0;
@@ -187,7 +184,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
       if (selection === undefined) return call('count', { states: INBOX_STATES });
       const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
       for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
-        // Keeps only these two fields, because there can be many events.
+        // Only these two fields are kept, because there can be many events.
         for (const { state, updatedAt } of page) found.push({ state, updatedAt });
       }
       return countRecords(found);
@@ -210,11 +207,11 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
   return createInbox(ops, runtime);
 }
 
-/** Runs scripts by their digests. A script is sent in full only if the server doesn't have it. */
+/** Sends a script in full only if the server doesn't have it. */
 function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   const digests = new Map<RedisScript, Promise<string>>();
-  // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys if one of them is
-  // missing (TRYAGAIN). With one key, or with keys that exist, a script would run on a node that lacks some of the events.
+  // These two keys never exist, so a cluster that is moving their slot rejects the command (TRYAGAIN). With one key, or with
+  // keys that exist, a script would run on a node that lacks some of the events.
   const keys = [key, `${key}:absent`];
   async function send(name: RedisScript, values: string[]): Promise<unknown> {
     const digest = digests.get(name) ?? digestHex(toLua(name));
@@ -229,7 +226,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
     }
   }
 
-  // Removes the command from an error's message, because the payload in the command can contain any word.
+  // An error must not contain the command, because the payload in the command can contain any word.
   const inTime = (reply: Promise<unknown>) => redactCommand(orClose(reply, reconnect, runtime));
 
   async function reconnect(): Promise<void> {
@@ -242,7 +239,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
 
   async function run(name: RedisScript, values: readonly unknown[]): Promise<readonly unknown[]> {
     const reply = await send(name, values.flatMap(toTexts));
-    // The Upstash client parses the JSON. Other clients return text, and node-redis can be told to return a Buffer.
+    // The Upstash client parses the JSON. Other clients return text, and node-redis can be configured to return a Buffer.
     return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
   }
 
@@ -262,7 +259,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   };
 }
 
-/** Converts a value to texts. A missing value becomes an empty text, and the length of a list comes before its items. */
+/** A missing value becomes an empty text, and the length of a list comes before its items. */
 function toTexts(value: unknown): string | readonly string[] {
   if (Array.isArray(value)) return [String(value.length), ...value.flatMap(toTexts)];
   return typeof value === 'boolean' ? (value ? '1' : '') : String(value ?? '');

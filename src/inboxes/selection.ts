@@ -1,22 +1,20 @@
-/** Selects the events that an operation reads or changes, in SQL or in this process. */
 import type { InboxFilter, InboxRecord, InboxState } from '../core/ports.js';
 
-/** A checked filter, with the states in which it can find events. */
 export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly states: readonly InboxState[];
-  /** Selects only events in which every step that began has a result. */
+  /** Selects only events in which every step has a result. */
   readonly known?: true | undefined;
-  /** Selects only leases that start in the future because a clock was ahead, and whose tokens are not in `held`. */
+  /** Selects only leases that start in the future because a clock was ahead, except leases with tokens in `held`. */
   readonly ahead?: true | undefined;
   /** Selects only leases that have expired, and the leases that `ahead` selects. */
   readonly expired?: true | undefined;
   readonly held?: readonly string[] | undefined;
 }
 
-/** A lease that starts more than this many ms in the future binds only its holder. */
+/** A lease that starts more than this many ms in the future is valid only for its holder. */
 export const AHEAD_MS = 60_000;
 
-/** The events that an operation changes: at most `limit` of the selected events, oldest first. */
+/** An operation changes at most `limit` of the selected events, oldest first. */
 export interface Limited {
   readonly selection: Selection;
   readonly limit: number;
@@ -32,7 +30,6 @@ type Condition = Exclude<keyof Selection, 'states' | 'held'>;
 
 type ConditionSql = Readonly<Record<Condition, string>>;
 
-/** The parts of a selection's SQL that differ between databases. */
 interface Dialect {
   readonly events: string;
   readonly record: string;
@@ -44,13 +41,10 @@ interface Dialect {
   readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'ahead' | 'expired'>;
 }
 
-/**
- * Selects the ignored events among the done events. The condition excludes discarded events, which have a history, and
- * imported or pruned events, which have no JSON.
- */
+/** Discarded events have a history, and imported and pruned events have no JSON. */
 export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
 
-/** The columns of a record, with an empty text in place of its event. A pruned event has none. */
+/** Replaces the event with an empty text, but leaves NULL for a pruned event. */
 export const withoutEvents = (record: string) =>
   record.replace('event AS json', "CASE WHEN event IS NULL THEN NULL ELSE '' END AS json");
 
@@ -75,7 +69,7 @@ export function selectionWriter({
 
   function select(columns: string, { states, ...selection }: Selection, end: string, kinds = [0, 1]): string {
     const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
-    // Inserted as text, because the names of states have been checked.
+    // The states are inserted as text, because their names have already been checked.
     const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
     const pruned = hasPruned ? [`pruned IN (${kinds.join()})`] : [];
     const where = [inStates, ...pruned, ...names.map((name) => sql[name])].join(' AND ');
@@ -83,7 +77,7 @@ export function selectionWriter({
   }
 
   return {
-    /** Returns the SQL that lists a page. It reads each state separately from the index on states. */
+    /** Reads each state separately from the index on states. */
     list({ selection, limit, after, order, withEvents }: PageQuery, some?: string): string {
       const columns = some ?? (withEvents ? record : withoutEvents(record));
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
@@ -103,7 +97,7 @@ export function selectionWriter({
       );
       const union = (texts: readonly string[]) =>
         texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
-      // Two levels, because Durable Objects allow only five terms in a UNION, and there are up to seven lists.
+      // Two levels are needed, because Durable Objects allow only five terms in a UNION, and there can be seven lists.
       const all = union([union(lists.slice(0, 4)), union(lists.slice(4))].filter((each) => each !== ''));
       return `SELECT * FROM (${all}) AS listed ${end}`;
     },
@@ -138,7 +132,7 @@ export function isSelected(
   );
 }
 
-/** Sorts records and returns the first `limit` records. With `last`, returns the first `limit` records after that record. */
+/** Returns the first `limit` records, or the first `limit` records after `last`. */
 export function toPage<Listed extends Age>(
   records: readonly Listed[],
   { order, limit, last }: Pick<PageQuery, 'order' | 'limit'> & { readonly last?: Age | undefined },

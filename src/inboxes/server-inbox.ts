@@ -1,4 +1,3 @@
-/** Code that the inboxes for database servers share. */
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import { type Runtime, type RuntimeOptions, timeLimit } from '../core/runtime.js';
@@ -9,18 +8,18 @@ import type { Values } from './statements.js';
 /** Options that the Postgres and MySQL inboxes share. */
 export interface ServerInboxOptions {
   /**
-   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event as done. Everything that a handler
-   * writes through `ctx.tx` takes effect exactly once.
+   * Whether handlers receive an open transaction as `ctx.tx`. The same transaction marks the event as done, so everything
+   * that a handler writes through `ctx.tx` takes effect exactly once.
    *
    * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and steps, so
-   * the pool needs at least one connection more than the number of concurrent handlers.
+   * the pool needs at least one more connection than there are concurrent handlers.
    *
    * @default false
    */
   readonly transactional?: boolean | undefined;
   /**
-   * How many connections the pool has. To run `ctx.step` in transactional handlers, the inbox must know this number, and
-   * the number must be at least 2.
+   * The size of the pool. To run `ctx.step` in transactional handlers, the inbox must know this size, and the size must be
+   * at least 2.
    *
    * @default the size of a pool from `pg` or `mysql2`; unknown for data layers
    */
@@ -29,15 +28,12 @@ export interface ServerInboxOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/**
- * The operations that take the same values and return the same rows on every server. The names of an operation's values are
- * in the order in which a call passes them.
- */
+/** The names of each operation's values, in the order in which a call passes the values. */
 export const VALUES = {
   claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
   finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
   find: ['id'],
-  /** `token`: the token of the lease that the event must have, or `null` if the lease doesn't matter. */
+  /** `token`: the token that the event's lease must have, or `null` if the lease doesn't matter. */
   steps: ['id', 'token'],
   saveStep: ['id', 'token', 'name', 'value', 'what'],
   /** `done`: the names of the steps to mark as done. `again`: the names of the steps to forget. */
@@ -46,27 +42,26 @@ export const VALUES = {
   importDone: ['ids'],
   prune: ['olderThanMs', 'limit'],
   readNote: ['name'],
-  /** `holder`: who must have leased the note last, or `null` if anyone can write it. */
+  /** `holder`: who must have leased the note last, or `null` if anyone may write the note. */
   writeNote: ['name', 'note', 'holder'],
   leaseNote: ['name', 'holder', 'leaseMs'],
 } as const;
 
 export interface EndedRow {
-  /** The result of the attempt. `null` if the lease is lost. */
+  /** The result is `null` if the lease is lost. */
   readonly ended: string | null;
 }
 
 export const toEnded = (row: EndedRow | undefined, { result }: AttemptEnd) =>
   row?.ended === 'dead' && result === 'later' ? 'dead' : Boolean(row?.ended);
 
-/** Some drivers return numbers as text. */
 interface CountRow {
   readonly count: number | string;
 }
 
 export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ?? 0);
 
-/** Calls an operation and resolves to its rows. Some changes return a row only to show that they changed something. */
+/** Some changes return a row only to show that they changed something. */
 type CallOp = <Row>(name: keyof typeof VALUES, values: Values) => Promise<readonly Row[]>;
 
 export function callOps(
@@ -105,13 +100,13 @@ export function callOps(
   } satisfies Partial<StoreOps<unknown>>;
 }
 
-/** The version of the tables or of the Redis keys. A release increases it if older releases can't use the new form. */
+/** A release increases this version if older releases can't use its tables or its Redis keys. */
 export const VERSION = 1;
 
-/** How often the server's version and settings are checked, in ms. Another process can change them at any time. */
+/** How often to check, in ms. Another process can change the server's tables and settings at any time. */
 const CHECK_MS = 60_000;
 
-/** Returns a function that checks the server at the first call, and later whenever the last check is too old. */
+/** Checks the server at the first call, and later whenever the last check is too old. */
 export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runtime, 'elapsed'>) {
   let checkAt = Number.NEGATIVE_INFINITY;
   const checkNow = async () => {
@@ -121,7 +116,7 @@ export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runti
   return () => (elapsed() < checkAt ? undefined : checkNow());
 }
 
-/** @param migrate - the advice on how to bring older tables to this version. */
+/** @param migrate - how to bring older tables to this version. */
 export function assertVersion(inbox: string, found: unknown, migrate: string): void {
   if (Number(found) === VERSION) return;
   const [release, fix] =
@@ -131,18 +126,13 @@ export function assertVersion(inbox: string, found: unknown, migrate: string): v
   );
 }
 
-/**
- * How many events one statement stores at most. Each event takes a lock, and by default, Postgres has room for 6,400 locks.
- */
+/** Each event takes a lock, and Postgres has room for 6,400 locks by default. */
 const MAX_EVENTS = 200;
 
-/**
- * The maximum number of characters of JSON that one statement stores. By default, MySQL accepts 16 MB, and the encoding can
- * make a text four times as long.
- */
+/** MySQL accepts 16 MB by default, and the encoding can make a text four times as long. */
 const MAX_CHARACTERS = 1_000_000;
 
-/** Stores a page in parts. Each part is stored atomically. */
+/** Each part is stored atomically. */
 export async function storeInParts(
   events: readonly NewEvent[],
   store: (part: readonly NewEvent[]) => Promise<readonly Stored[]>,
@@ -160,10 +150,7 @@ export async function storeInParts(
   return stored;
 }
 
-/**
- * Keeps one connection of the pool free for steps. Otherwise, handlers that wait for their steps could hold all the
- * connections that those steps need.
- */
+/** Without a free connection, handlers that wait for their steps could hold all the connections that those steps need. */
 export function keepOneFree(pool: object, connections = 1): InTurn {
   const turns = TURNS.get(pool) ?? takeTurns(connections);
   // All inboxes that use the same pool share its turns.
@@ -197,7 +184,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    "ctx.step: a step needs a second connection besides the one that the handler's transaction holds. Raise the size of the pool to at least 2. If the inbox uses a data layer, also pass the size of the pool as `connections`.",
+    "ctx.step: a step needs a second connection in addition to the connection that the handler's transaction holds. Increase the size of the pool to at least 2. If the inbox uses a data layer, also pass the size of the pool as `connections`.",
   );
 }
 
@@ -219,13 +206,10 @@ export async function sendAgain<Value>(
   }
 }
 
-/** How long the inbox waits for the response to a statement, in ms. Statements for operators can take seconds. */
+/** How long to wait for a response, in ms. Statements for operators can take seconds. */
 const SILENT_MS = 30_000;
 
-/**
- * Waits for a response, and closes the connection if the server doesn't respond in time. Otherwise, the pool would keep
- * waiting for that connection and never get its slot back.
- */
+/** Closes the connection if the server doesn't respond in time. Otherwise, the pool would never get the connection back. */
 export function orClose<Value>(
   answer: PromiseLike<Value>,
   close: (error: Error) => unknown,
@@ -240,10 +224,6 @@ export function orClose<Value>(
   return timeLimit(answer, SILENT_MS, onTimeUp, runtime);
 }
 
-/**
- * The error for a connection that came from the pool with an open transaction. The inbox wrote nothing over that
- * connection.
- */
 export function leftOpen(cause: unknown): Error {
   return new Error(
     'A connection from the pool had an open transaction. The inbox wrote nothing and rolled that transaction back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',

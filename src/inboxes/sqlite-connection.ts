@@ -6,14 +6,14 @@ import { endedByHandler } from './lend.js';
 import type { Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
-/** A connection that the inbox opened and closes. */
+/** A connection that the inbox opened and must close. */
 export interface OwnConnection extends SqliteLike {
   close(): void;
 }
 
-/** Opens a file with `node:sqlite`. @throws {ConfigError} if this runtime has no `node:sqlite`. */
+/** @throws {ConfigError} if this runtime has no `node:sqlite`. */
 export function openPath(path: string): OwnConnection {
-  // Not an import, because Node 20 and bundlers would fail at the import.
+  // An import would fail in Node 20 and in bundlers.
   const sqlite = process.getBuiltinModule('node:sqlite') as
     | { readonly DatabaseSync: new (path: string) => OwnConnection }
     | undefined;
@@ -25,7 +25,7 @@ export function openPath(path: string): OwnConnection {
   return new sqlite.DatabaseSync(path);
 }
 
-/** Refuses a connection that reads integers as BigInt or rows as arrays, because records would be misread. */
+/** Records would be misread if the connection reads integers as BigInt or rows as arrays. */
 export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
@@ -34,19 +34,16 @@ export function assertRows(db: SqliteLike): void {
   );
 }
 
-/**
- * Sets the busy timeout and configures the write-ahead log. Returns whether the data survives the end of this process. Data
- * in `:memory:` or in a temporary file doesn't survive.
- */
+/** Returns whether the data survives the end of this process, unlike data in `:memory:` or in a temporary file. */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-  // A long-lived reader can make the log grow, and the log would stay that large after the reader has left.
+  // A long-lived reader can make the log grow, and the log would stay large after the reader has left.
   db.exec(`PRAGMA journal_size_limit = ${LOG_BYTES}`);
   const journal = enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs });
   return journal !== 'memory' && pathOf(db) !== '';
 }
 
-/** Whether the caller has set `PRAGMA query_only`, which prevents transactions that write. */
+/** `PRAGMA query_only` prevents transactions that write. */
 export function isQueryOnly(db: SqliteLike): boolean {
   const [row] = db.prepare('PRAGMA query_only').all() as { readonly query_only?: number }[];
   return row?.query_only === 1;
@@ -60,10 +57,10 @@ function pathOf(db: SqliteLike): string {
   return files.find(({ name }) => name === 'main')?.file ?? '';
 }
 
-/** How often a process checks that the file at the path is still the file that it opened, in ms. */
+/** How often to check that the file at the path is still the file that was opened, in ms. */
 const LOOK_MS = 2_000;
 
-/** Returns a function that throws if the file was removed or replaced. Writes to such a file would be lost. */
+/** Writes to a file that was removed or replaced would be lost. */
 function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () => void {
   const path = pathOf(db);
   const find = () => (path === '' ? undefined : statSync(path, { throwIfNoEntry: false })?.ino);
@@ -79,12 +76,12 @@ function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () =>
   };
 }
 
-/** The maximum size of the write-ahead log after a checkpoint. Without long-lived readers, the log stays at about 4 MB. */
+/** Without long-lived readers, the write-ahead log stays at about 4 MB. */
 const LOG_BYTES = 16 * 1_048_576;
 
 const LOCKED = { SQLITE_BUSY: 5, SQLITE_LOCKED: 6 };
 
-/** Switches to WAL mode. Retries while the file is locked, because the busy timeout doesn't apply to this change. */
+/** Retries while the file is locked, because the busy timeout doesn't apply to this change. */
 function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number }): string {
   for (;;) {
     try {
@@ -97,10 +94,7 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
   }
 }
 
-/**
- * Runs synchronous work in a transaction with the write lock. Fails if the app has a transaction open, because a rollback
- * by the app would undo events that were answered with a 200.
- */
+/** Fails if the app has a transaction open, because a rollback would undo events that were answered with a 200. */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   execOutside(db, 'BEGIN IMMEDIATE');
   try {
@@ -111,15 +105,13 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
     try {
       db.exec('ROLLBACK');
     } catch {
-      // SQLite has already rolled the transaction back. The first error says why.
+      // SQLite has already rolled the transaction back, and the first error says why.
     }
     throw error;
   }
 }
 
-/**
- * Executes a statement that isn't allowed in a transaction. In a transaction, the statement fails with plain SQLITE_ERROR.
- */
+/** In a transaction, the statement would fail with plain SQLITE_ERROR. */
 function execOutside(db: SqliteLike, sql: string): void {
   try {
     db.exec(sql);
@@ -130,7 +122,7 @@ function execOutside(db: SqliteLike, sql: string): void {
   }
 }
 
-/** A savepoint that exists as long as the transaction in which an effect began. */
+/** This savepoint exists only in the transaction in which an effect began. */
 const SAVEPOINT = 'stablehooks';
 
 function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
@@ -159,7 +151,7 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
   }
 }
 
-/** The errors after which SQLite itself may have rolled the transaction back. */
+/** After one of these errors, SQLite itself may have rolled the transaction back. */
 const ROLLS_BACK = {
   SQLITE_BUSY: 5,
   SQLITE_NOMEM: 7,
@@ -168,10 +160,7 @@ const ROLLS_BACK = {
   SQLITE_FULL: 13,
 };
 
-/**
- * Whether an error or one of its causes has one of these codes. Drivers put the name of a code in `code`, or its number in
- * `errcode` or `errno`.
- */
+/** Drivers put the name of a code in `code`, or the number of a code in `errcode` or `errno`. */
 function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boolean {
   const { code, errcode, errno, cause } = Object(error) as Readonly<Record<string, unknown>>;
   const number = Number(errcode ?? errno) % 256;
@@ -190,23 +179,19 @@ function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
   }
 }
 
-/** A level of `PRAGMA synchronous`. In WAL mode, a commit at this level reaches the disk with the next commit at FULL. */
+/** In WAL mode, a commit at this level reaches the disk with the next commit at FULL. */
 const NORMAL = 1;
 /** At a lower level, a power failure could undo the commits of events that were answered with a 200. */
 const FULL = 2;
 
 interface WaitingStep {
-  /** Whether the commit of this step waits for the disk. */
   readonly flush: boolean;
-  /** Does the work. Returns a function that resolves the promise and must be called after the commit. */
+  /** Returns a function that resolves the promise and must be called after the commit. */
   run(): () => void;
   reject(error: unknown): void;
 }
 
-/**
- * Runs all operations from one turn of the event loop in one transaction, because every commit waits for the disk. If one
- * operation fails, all of them fail.
- */
+/** Runs all operations from one turn of the event loop in one transaction, because every commit waits for the disk. */
 export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elapsed'>): Transactions {
   const [{ synchronous: ownLevel }] = db.prepare('PRAGMA synchronous').all() as [
     { readonly synchronous: number },
@@ -214,10 +199,10 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   const assertFile = watchFile(db, runtime);
   let waiting: WaitingStep[] = [];
 
-  /** Runs `work` at a level of `PRAGMA synchronous`, then restores the connection's own level for the app's statements. */
+  /** Restores the connection's own level afterwards, for the app's statements. */
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
-    // Not prepared, because a prepared PRAGMA has no effect the second time.
+    // A prepared PRAGMA would have no effect when it runs again.
     execOutside(db, `PRAGMA synchronous = ${level}`);
     try {
       return work();

@@ -1,5 +1,3 @@
-/** The inbox for an SQLite database, no matter what opened the database. */
-
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { PermanentError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
@@ -12,8 +10,8 @@ import type { SqliteLike } from './sqlite-tables.js';
 /** Options that the SQLite inboxes share. */
 export interface SynchronousInboxOptions {
   /**
-   * The prefix for the names of the inbox's tables. The prefix can contain up to 40 letters, digits and underscores, and
-   * must not start with a digit. Inboxes with different prefixes share nothing. SQLite ignores the case of the prefix.
+   * The prefix of the names of the inbox's tables. The prefix can contain up to 40 letters, digits and underscores, and must
+   * not start with a digit. Inboxes with different prefixes share nothing. SQLite ignores the case of the prefix.
    *
    * @default 'stablehooks'
    */
@@ -35,22 +33,16 @@ export interface SynchronousInboxOptions {
 }
 
 export interface Transactions {
-  /**
-   * Runs `work` in a transaction that other operations can share. Resolves after the commit, which waits for the disk if at
-   * least one of these operations asks for a flush.
-   */
+  /** Other operations can share the transaction. The commit waits for the disk if any of them asks for a flush. */
   share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
-  /**
-   * Immediately runs `begin` and then `effect` in a transaction. @throws {PermanentError} if `effect` ended the
-   * transaction.
-   */
+  /** @throws {PermanentError} if `effect` ended the transaction. */
   own(begin: () => void, effect: () => void): void;
 }
 
 interface SqliteInboxSettings<Tx> {
   readonly db: SqliteLike;
   readonly prefix: string;
-  /** What handlers receive as `ctx.tx`. `undefined` if handlers don't run in transactions. */
+  /** Handlers receive `undefined` if they don't run in transactions. */
   readonly tx: Tx | undefined;
   readonly durable: boolean;
   readonly runtime: Runtime;
@@ -70,12 +62,12 @@ export function createSqliteInbox<Tx>({
   const held = new Set<string>();
   const now = watchClock(runtime, (ms) => sql.shiftLeases({ held: [...held], ms: Math.round(ms) }));
 
-  /** Runs an operation and passes it the current time, in whole ms because the columns contain integers. */
+  /** Passes the current time in whole ms, because the columns contain integers. */
   function op<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {
     return transactions.share(() => work(Math.round(now())), options);
   }
 
-  /** Rounds the sum, because a duration can have a fraction. */
+  /** A duration can have a fraction. */
   const sum = (at: number, ms: number) => Math.round(at + ms);
 
   function finish(
@@ -150,8 +142,7 @@ export function createSqliteInbox<Tx>({
           if (isHeld) return refused('waiting', heldUntil - at);
           return { result: 'claimed', wait: null, attempts: stored?.attempts ?? 1 };
         },
-        // A claim needs no flush, because the response is sent only after the commit that completes the event, which is
-        // flushed.
+        // A claim needs no flush: the response is sent only after the flushed commit that completes the event.
         { flush: false },
       ),
 
@@ -169,10 +160,9 @@ export function createSqliteInbox<Tx>({
           takesFirst: true,
           synchronous: true,
 
-          // Not async, because these handlers are synchronous, so their transaction must be synchronous too.
+          // This method isn't async, because the transaction of a synchronous handler must itself be synchronous.
           transaction(lease, effect) {
-            // Marks the event as done before the handler runs, because writes that a handler commits itself must not be
-            // repeated. Other connections can't see the change before the commit.
+            // Marks the event as done first, because writes that a handler commits itself must not be repeated.
             const begin = () => {
               if (!finish(lease, DONE, Math.round(runtime.now()), 1)) throw LEASE_LOST;
             };
@@ -194,7 +184,7 @@ export function createSqliteInbox<Tx>({
           const [known] = stored === undefined ? sql.own({ id: event.id }) : [];
           return { id: event.id, result: known?.state ?? ('new' as const) };
         });
-        // The claim of such an event did not wait for the disk, but the delivery gets a 202.
+        // The claim of such an event didn't wait for the disk, but the response to the delivery is a 202.
         if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
         return rows;
       }),

@@ -7,7 +7,7 @@ import { place, type Values } from './statements.js';
 const RECORD = `id, type, state, attempts, source, key, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
-/** A row that decides a claim: the event itself, or another event that holds the lease on the same key. */
+/** This row is either the event itself, or another event that holds the lease on the same key. */
 interface ContenderRow {
   readonly role: 'own' | 'holder';
   readonly rowid: number;
@@ -16,31 +16,27 @@ interface ContenderRow {
   readonly due_at: number | null;
 }
 
-/**
- * The history, shortened to at most 9 attempts. The oldest attempt is dropped, or the second oldest if the lease of the
- * oldest expired. A history that isn't valid JSON is replaced with an empty history, so that the event can still run.
- */
+/** Drops one of 10 attempts. If the JSON is invalid, the history becomes empty, so that the event can still run. */
 const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
       WHEN json_array_length(history) >= 10 THEN json_remove(history,
         CASE json_extract(history, '$[0].result') WHEN 'lapsed' THEN '$[1]' ELSE '$[0]' END) ELSE history END`;
 
-/** The history with one more attempt. While an event is leased, its `updated_at` is when it was claimed. */
+/** While an event is leased, its `updated_at` is when it was claimed. */
 const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', ${error}))`;
 
-/** Adds a change by a person to the history. */
 const HISTORY_WITH_PERSON = (result: string) =>
   `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
       'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
 
-/** If the event is leased, adds an attempt whose lease has expired to its history. */
+/** If the event is leased, its lease has expired, so the attempt ends as lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
 /** Selects leases that start in the future, except the leases that this process holds. */
 const AHEAD = `(updated_at > :at + ${AHEAD_MS} AND token NOT IN (SELECT value FROM json_each(:held)))`;
 
-/** Prepares the statements with the placeholder `?`, because the drivers treat named parameters differently. */
+/** Uses the placeholder `?`, because the drivers treat named parameters differently. */
 export function prepareStatements(db: SqliteLike, prefix: string) {
   const selections = selectionWriter({
     events: `${prefix}_events`,
@@ -56,7 +52,6 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     },
   });
   const own = `SELECT 'own' AS role, rowid, state, received_at, due_at FROM ${prefix}_events WHERE id = :id`;
-  /** Prepares a statement that returns rows. Lists are passed to the statement as JSON. */
   function rows<Row>(sql: string) {
     const { text, names } = place(sql);
     const statement = db.prepare(text);
@@ -76,15 +71,11 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
     own: rows<ContenderRow>(own),
-    /**
-     * Returns the event with this id, and any other event that holds the lease on the key, even if that lease has expired.
-     * If the key is `NULL`, there is no other event.
-     */
+    /** The holder's lease may have expired. If the key is `NULL`, there is no holder. */
     contenders: rows<ContenderRow>(
       `${own} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM ${prefix}_events
       WHERE key = :key AND state = 'leased' AND id <> :id`,
     ),
-    /** Leases an event, or makes it wait for the lease on its key. If the event has a lease, that lease ends. */
     claim: rows<Pick<EventRow, 'attempts'>>(
       `INSERT INTO ${prefix}_events (id, type, source, event, received_at, updated_at, due_at, key,
         created_at, token, state, waiting, attempts)
@@ -94,12 +85,12 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         created_at = excluded.created_at, waiting = excluded.waiting, history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts`,
     ),
-    /** Stores an event as done before the handler of its first attempt runs. */
+    /** Marks the event as done before the handler of the first attempt runs. */
     take: changes(
       `INSERT INTO ${prefix}_events (id, type, source, event, received_at, updated_at, token, state, attempts)
       VALUES (:id, :type, :origin, :json, :at, :at, :token, 'done', 1) ON CONFLICT (id) DO NOTHING`,
     ),
-    /** Stores an event whose first attempt failed. If its handler ended the transaction, the event is already stored. */
+    /** If the handler ended its transaction itself, the event is already stored. */
     failFirst: rows(
       `INSERT INTO ${prefix}_events AS e (id, type, source, event, received_at, updated_at, due_at, state, attempts,
         last_error, history)
@@ -111,7 +102,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         WHERE e.token = :token AND excluded.state = 'dead'
       RETURNING id`,
     ),
-    /** Ends an attempt if the token matches the event's lease. The event keeps the token while its transaction is open. */
+    /** The event keeps the token while its transaction is open. */
     finish: rows<Pick<EventRow, 'key'>>(
       `UPDATE ${prefix}_events SET history = ${historyWith(':at', ':ended', ':error')},
         updated_at = :at, state = :state, last_error = :error, due_at = :dueAt,
@@ -119,12 +110,11 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       WHERE id = :id AND token = :token AND (state = 'leased' OR :state = 'dead')
       RETURNING key`,
     ),
-    /** Moves the ends of the leases that this process holds, after the clock has jumped. */
+    /** This statement runs after the clock has jumped. */
     shiftLeases: rows(
       `UPDATE ${prefix}_events SET due_at = due_at + :ms
       WHERE state = 'leased' AND pruned = 0 AND token IN (SELECT value FROM json_each(:held)) RETURNING id`,
     ),
-    /** Of the events that wait for the key, the event that was created first becomes due. */
     releaseKey: rows(
       `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
         SELECT rowid FROM ${prefix}_events WHERE key = :key AND state = 'received' AND waiting = 1
@@ -136,16 +126,15 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       VALUES (:id, :type, :origin, :json, :at, :at, :dueAt, :key, :createdMs, :state, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
-    /** Makes the commit wait for earlier commits to reach the disk. A commit without a change would not wait. */
+    /** Makes the commit wait until earlier commits are on disk. A commit without a change would not wait. */
     flush: rows(`UPDATE ${prefix}_flushes SET count = count + 1 RETURNING count`),
-    /** Returns the due events of some types. Reads each type separately from the index, so no other events are read. */
+    /** Reads each type separately from the index, so that no other events are read. */
     due: rows<Pick<ContenderRow, 'rowid'>>(
       `SELECT e.rowid FROM json_each(:types) AS types JOIN ${prefix}_events AS e ON e.rowid IN (
         SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_due
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= :at ORDER BY ${DUE}, rowid LIMIT :limit)
       ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT :limit`,
     ),
-    /** Makes an event received. If the event has a lease, that lease ends. */
     receive: rows<StoredEvent>(
       `UPDATE ${prefix}_events SET due_at = :dueAt, updated_at = CASE state WHEN 'received' THEN updated_at ELSE :at END,
         waiting = :waiting, state = 'received', token = NULL,
@@ -166,7 +155,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       RETURNING name`,
     ),
     find: rows<EventRow>(`SELECT ${RECORD} FROM ${prefix}_events WHERE id = :id`),
-    // Most events are done, and counting all rows is much faster than reading the rows of all done events.
+    // Most events are done, and counting all rows is much faster than reading the rows of the done events.
     countAll: rows<InboxCount>(
       `WITH open AS MATERIALIZED (
         SELECT state, count(*) AS count, min(updated_at) AS oldest FROM ${prefix}_events
@@ -177,16 +166,13 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     list: ({ after, ...query }: PageQuery) =>
       rows<EventRow>(selections.list({ after, ...query }))({ ...query.selection, after }),
     count: (selection: Selection) => rows<InboxCount>(selections.count(selection))({ ...selection }),
-    /**
-     * Returns an event's steps, or one row without a name if the event has no steps. If a token is given, the event must
-     * have the lease with that token.
-     */
+    /** Returns one row without a name if the event has no steps, and no row if the event's lease has another token. */
     steps: rows<StepRow>(
       `SELECT s.name, s.attempt, s.at, s.result FROM ${prefix}_events AS e
       LEFT JOIN ${prefix}_steps AS s ON s.event_id = e.id
       WHERE e.id = :id AND e.token IS coalesce(:token, e.token) ORDER BY s.rowid`,
     ),
-    /** Stores a step. Leaves a step alone if it has a result, or if it has begun and is given no result now. */
+    /** Leaves a step unchanged if it has a result, or if it has begun and no result is given. */
     saveStep: rows(
       `INSERT INTO ${prefix}_steps (event_id, name, attempt, at, result)
       SELECT id, :name, attempts, :at, :result FROM ${prefix}_events WHERE id = :id AND state = 'leased' AND token = :token
@@ -228,7 +214,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       SELECT value, '', 'import', :at, :at, 'done', 0, 1 FROM json_each(:ids) WHERE true
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
-    // Without the name of the index, SQLite would read all done rows.
+    // Without the name of the index, SQLite would read the rows of all done events.
     prune: rows<Pick<EventRow, 'id'>>(
       `UPDATE ${prefix}_events SET event = NULL, history = NULL, pruned = 1 WHERE rowid IN (
         SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_states

@@ -2,7 +2,7 @@ import { ConfigError } from '../core/errors.js';
 
 /**
  * The methods that the inbox uses. `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` all have them. A row must be
- * an object with one property per column, and an integer must be a number. The inbox refuses a connection that uses "safe
+ * an object with one property per column, and an integer must be a number. The inbox rejects a connection that uses "safe
  * integers".
  */
 export interface SqliteLike {
@@ -14,10 +14,10 @@ export interface SqliteLike {
   };
 }
 
-/** The condition for events that still have to run. {@link DUE} orders these events. */
+/** These events still have to run. {@link DUE} orders them. */
 export const OPEN = "(due_at IS NOT NULL OR state = 'parked')";
 
-/** When an event is due. Parked events are due first. */
+/** Parked events are due first. */
 export const DUE = 'coalesce(due_at, 0)';
 
 /**
@@ -69,9 +69,7 @@ const writeMigrations = (prefix: string): readonly string[] => [
   `,
 ];
 
-/**
- * Migrates the tables in the caller's transaction. The version is in a table, because the app owns `PRAGMA user_version`.
- */
+/** The version is in a table, because the app owns `PRAGMA user_version`. */
 export function migrate(
   db: SqliteLike,
   { prefix, inbox }: { readonly prefix: string; readonly inbox: 'sqliteInbox' | 'durableObjectInbox' },

@@ -20,8 +20,8 @@ export type { SqliteLike } from './sqlite-tables.js';
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions extends SynchronousInboxOptions {
   /**
-   * How long an operation waits while another process writes, in ms. After that, the operation fails and the delivery
-   * gets a 503. The drivers are synchronous, so this process does nothing else while it waits.
+   * How long an operation waits while another process writes, in ms. After this time, the operation fails and the
+   * delivery gets a 503. The drivers are synchronous, so this process does nothing else while it waits.
    *
    * @default 5_000
    */
@@ -30,7 +30,7 @@ export interface SqliteInboxOptions extends SynchronousInboxOptions {
 
 /** The inbox that {@link sqliteInbox} returns. */
 export interface SqliteInbox<Tx = undefined> extends Inbox<Tx>, InboxOperations {
-  /** Closes the file if you passed a path. If you passed a connection, it stays open. */
+  /** Closes the file if you passed a path. If you passed a connection, that connection stays open. */
   close(): void;
 }
 
@@ -97,7 +97,7 @@ export function sqliteInbox(
   return { ...createSqliteInbox<unknown>({ db, prefix, tx, durable, runtime, transactions }), close };
 }
 
-/** Opens the file, and does everything else that can fail before the first event arrives. */
+/** Does everything that can fail, so that it fails before the first event arrives. */
 function open(
   file: string | SqliteLike,
   {

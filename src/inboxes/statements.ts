@@ -1,9 +1,9 @@
-/** Statements refer to their values by name. Each statement is rewritten once, with the placeholders of a dialect. */
+/** Statements refer to their values by name. Each statement is rewritten once with the placeholders of a dialect. */
 
-/** Values by name. Each store has its own form for lists and for `null`. */
+/** Each store passes lists and `null` in its own form. */
 export type Values = Readonly<Record<string, unknown>>;
 
-/** A statement with placeholders, and the names of its values in the order of the placeholders. */
+/** The names are in the order of the placeholders. */
 export interface Template {
   readonly text: string;
   readonly names: readonly string[];
@@ -26,7 +26,7 @@ export function place(sql: string): Template {
   return { text: sql.replaceAll(NAME, '?'), names: [...sql.matchAll(NAME)].map(([, name = '']) => name) };
 }
 
-/** Replaces each `:name` with a numbered placeholder. Numbers start at 1, and all uses of a name have the same number. */
+/** Placeholder numbers start at 1, and all uses of a name have the same number. */
 export function placeNumbered(sql: string, write: (position: number) => string): Template {
   const names = namesIn(sql);
   return { text: sql.replaceAll(NAME, (_, name) => write(names.indexOf(name) + 1)), names };
@@ -38,8 +38,7 @@ export function bind({ text, names, name }: Template, values: Values): Statement
 
 export const named = (names: readonly string[]) => names.map((name) => `:${name}`).join(', ');
 
-/** Replaces each `:name` in the text of a procedure with the parameter `in_name`. */
+/** In the text of a procedure, `:name` becomes the parameter `in_name`. */
 export const passed = (sql: string) => sql.replaceAll(NAME, (_, name: string) => `in_${toSnake(name)}`);
 
-/** Converts a name to snake case: `takeDue` becomes `take_due`. */
 export const toSnake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
