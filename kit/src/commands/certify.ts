@@ -75,10 +75,7 @@ export function certifyCommand(): Command {
   ]);
 }
 
-/**
- * @throws {CommandError} exit 2 if the query reads the inbox, which contains an event once even if its effect happened
- * twice.
- */
+/** The inbox contains each event once even if the event's effect happened twice, so such a query would prove nothing. */
 function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags): void {
   const names = effects
     .replaceAll(/["`]/g, ' ')
@@ -143,7 +140,7 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   }
 }
 
-/** Returns the example payload of a type, with ids that are different in each event. */
+/** `certify` replaces `{new}` with a different value in each event. */
 function examplePayload(type: EventType): Readonly<Record<string, unknown>> {
   const { payload } = exampleEvent(type);
   return Object.fromEntries(

@@ -90,7 +90,7 @@ async function examine(context: CommandContext<DoctorFlags>) {
     effectsUrl: flags.effects === undefined ? undefined : readEffectsUrl(flags.effects),
     signal,
   };
-  // A wrong inbox must be refused before anything is sent.
+  // A wrong inbox must be rejected before anything is sent.
   if (hasInbox(flags)) await withInbox(flags, async () => undefined);
   if (flags.yes !== true && !isLoopback(new URL(url).hostname)) {
     const host = toPlain(new URL(url).host);
@@ -129,7 +129,7 @@ async function examine(context: CommandContext<DoctorFlags>) {
   if (signal.aborted) return interruptedExit();
   if (!runHandlers) printer.note(`Not checked without --run-handlers: ${LEFT_OUT.join(', ')}.`);
   const shown = report.count('pass') === total;
-  // If the genuine delivery had no effect, the other checks show nothing.
+  // If the genuine delivery had no effect, the other checks prove nothing.
   const allowed = flags.allowNotShown === true && genuine.verdict === 'pass' && report.count('fail') === 0;
   return wrong === 0 && (shown || allowed) ? EXIT.good : EXIT.failed;
 }
@@ -140,10 +140,7 @@ const IGNORED =
 const FOR_REAL =
   "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Everything that the handlers write stays, and the ids stay in the inbox. Pass --inbox to discard the test events that have not finished.";
 
-/**
- * Discards the test events that would otherwise run again or wait for a person. Returns how many refused events are in
- * the inbox, and how many accepted events are missing from it.
- */
+/** Returns how many rejected events are in the inbox plus how many accepted events are missing from it. */
 async function endLeft(
   flags: InboxFlags,
   { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },
@@ -166,7 +163,6 @@ async function endLeft(
   });
 }
 
-/** The ids of the deliveries that a correct receiver refuses. */
 const MUST_BE_REFUSED = /_(?:unsigned|short-signature|forged|tampered|oversized|no-secrets)$/;
 
 function readEffectsUrl(text: string): string {

@@ -13,7 +13,6 @@ export interface PollFlags {
   readonly listMax?: number;
 }
 
-/** Adds the flags for commands that read the service's list until the list proves that no event is missing. */
 export function addPollFlags(command: Command): Command {
   return command
     .option(
@@ -37,7 +36,6 @@ export function addPollFlags(command: Command): Command {
     );
 }
 
-/** Adds the flag for commands that report whether the last proof is too old. */
 export function addProvenWithin(command: Command): Command {
   return command.option(
     '--proven-within <duration>',
