@@ -49,7 +49,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/certify.js')).certifyCommand(),
   },
   verify: {
-    summary: 'check whether a signature matches a body, and explain why it does not',
+    summary: 'check whether a signature matches a body and, if not, explain why',
     load: async () => (await import('./commands/verify.js')).verifyCommand(),
   },
   sign: {

@@ -41,7 +41,7 @@ export function catchUpCommand(): Command {
   const command = addInboxFlags(
     new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `${INBOX_PLACE}; you can use your app's inbox; an SQLite file is created if it does not exist`,
+      about: `${INBOX_PLACE}; can be your app's inbox; a missing SQLite file is created`,
       // The user must type the flag, because the command creates tables in this inbox.
       required: true,
     },
@@ -49,7 +49,7 @@ export function catchUpCommand(): Command {
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'ignore events created before this start date; the first poll stores the date (default: now)',
+      'ignore events created before this start date, which the first poll stores (default: now)',
       parseMoment,
     )
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);

@@ -44,7 +44,7 @@ export function certifyCommand(): Command {
     .requiredOption('--url <url>', "local URL of your app's webhook endpoint")
     .requiredOption(
       '--effects <select>',
-      'SQL query for the rows that your handler writes, including their event ids',
+      'SQL query that returns the rows written by your handler, including their event ids',
     )
     .requiredOption(
       '--database <location>',

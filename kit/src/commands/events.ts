@@ -53,7 +53,7 @@ async function list(context: CommandContext<SelectionFlags & { readonly undelive
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events, texts);
   if (events.length > 0 || complete) return EXIT.good;
-  printer.note('This shows nothing, because the list may have left out matching events.');
+  printer.note("This proves nothing, because the service's list may not contain every matching event.");
   return EXIT.failed;
 }
 
@@ -102,11 +102,11 @@ interface ReplayFlags extends SelectionFlags {
 
 function replayCommand(): Command {
   const command = new Command('replay')
-    .description('sign events and resend them to an endpoint, oldest first')
+    .description('re-sign events and resend them to an endpoint, oldest first')
     .argument('[ids...]', 'ids of the events, unless you pass --since or --all')
     .requiredOption('--to <url>', 'endpoint to send events to', parseEndpoint)
     .option('--after <id>', 'continue a stopped replay after this event')
-    .option('--all', 'replay every event in the list')
+    .option('--all', 'replay every event that the service lists')
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
   return addAction(command, replay, [
@@ -161,7 +161,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, and events that it left out were not sent. Pass the ids of these events, or use `stablehooks catch-up`, which can prove that no event is missing.',
+      "The service's list may be incomplete, and events that are missing from it were not sent. Pass the ids of these events, or use `stablehooks catch-up`, which can prove that no event is missing.",
     );
   }
   // If several different events share an id, the command may have sent the wrong one.

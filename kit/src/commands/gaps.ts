@@ -72,7 +72,7 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   return EXIT.failed;
 }
 
-const NO_POLL = 'No poll has read the list yet, so nothing is proven.';
+const NO_POLL = "No poll has read the service's event list yet, so nothing is proven.";
 const POLL_IN_APP = "Start your app's poller (createPoller).";
 const POLL_HERE = 'Run `stablehooks catch-up`.';
 

@@ -59,7 +59,7 @@ export function requeueCommand(): Command {
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
-    'for a step of a single event that began but recorded no result: NAME=done if its effect happened, NAME=again to run the step again',
+    "how to resolve a step that began but recorded no result: NAME=done if the step's effect happened, or NAME=again to rerun the step; requires the id of a single event",
     addStatement,
   );
   command.option(
@@ -75,7 +75,9 @@ export function requeueCommand(): Command {
 function addStatement(text: string, others: StepStatements = {}): StepStatements {
   const [, name = '', what] = /^(.+)=(done|again)$/.exec(text) ?? [];
   if (what !== 'done' && what !== 'again') {
-    throw usageError('Pass --step NAME=done if the effect of the step happened, or --step NAME=again.');
+    throw usageError(
+      'Pass --step NAME=done if the effect of the step happened, or --step NAME=again to rerun the step.',
+    );
   }
   return { ...others, [name]: what };
 }
@@ -320,7 +322,7 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
       );
       const skipped = ids.length - discarded;
       printer.print({
-        text: `${countOf(discarded, 'event')} discarded: marked done without running a handler, so later deliveries are duplicates.`,
+        text: `${countOf(discarded, 'event')} discarded: marked done without running a handler, so later deliveries are treated as duplicates.`,
         data: { discarded, skipped },
       });
       if (skipped > 0)
@@ -339,7 +341,9 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
 
 export function importCommand(): Command {
   const command = addInboxFlags(
-    new Command('import').description('record as done the ids that your old handler has already processed'),
+    new Command('import').description(
+      'record as done the ids of events that your old handler has already processed',
+    ),
   ).requiredOption('--ids <file>', 'file with one id per line, or - for stdin');
   return addAction(command, importIds, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
 }

@@ -60,14 +60,14 @@ export function listenCommand(): Command {
   const command = addInboxFlags(
     new Command('listen').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `where to keep the state: ${INBOX_PLACE}; you can use your app's inbox (default: in memory)`,
+      about: `where to keep the state: ${INBOX_PLACE}; can be your app's inbox (default: in memory)`,
       required: false,
     },
   )
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'ignore events created before this start date, which applies only to a new inbox (default: now)',
+      'ignore events created before this start date; a used inbox keeps its own start date (default: now)',
       parseMoment,
     )
     .option('--interval <duration>', 'time between polls', parseWait, 2_000)
@@ -231,7 +231,7 @@ function createAttemptLog(printer: Printer, url: string) {
         );
       if (statusOf(answer) === 401) {
         const doctor = `To find out why, run \`stablehooks doctor ${url}\`.`;
-        adviseOnce('401', () => printer.note(`The endpoint refuses the signature. ${doctor}`));
+        adviseOnce('401', () => printer.note(`The endpoint rejects the signature. ${doctor}`));
       }
       if (isWithoutEffect(answer)) {
         adviseOnce(outcomeOf(answer) ?? '', () => noteUnaccepted(printer, [answer]));

@@ -79,7 +79,7 @@ export function reconcileCommand(): Command {
       '--time-column <name>',
       "column with the event's created_at, including a UTC offset; entries outside the span are left out",
     )
-    .option('--amount-column <name>', 'column with a decimal amount to compare with the event')
+    .option('--amount-column <name>', "column with a decimal amount to compare with the event's amount")
     .option('--amount-field <path>', 'path to the amount in the event (default: payload.amount)')
     .option(
       '--currency-field <path>',
@@ -98,7 +98,7 @@ export function reconcileCommand(): Command {
     .option('--delimiter <character>', 'column separator', parseDelimiter, ',')
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
-    .option('--dry-run', 'only compare; do not record in the inbox the events that are missing from it');
+    .option('--dry-run', 'only compare; do not add missing events to the inbox');
   addServiceFlags(addPollFlags(command));
   return addAction(command, run, [
     'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',

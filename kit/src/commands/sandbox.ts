@@ -57,7 +57,7 @@ const CHANCES = {
     reorder: 'an event arrives after later events',
     delay: 'an event arrives late',
     corruptSignature: 'an attempt has a wrong signature',
-    reserialise: 'a body is serialized again after signing',
+    reserialise: 'a body is reserialized after signing',
     cut: 'an attempt is cut off halfway',
     reset: 'an attempt arrives, but the connection is reset before the response',
   },
@@ -151,11 +151,7 @@ export function sandboxCommand(): Command {
     )
     .option('--list-cap <number>', 'maximum number of events in one list response', parseCount)
     .option('--list-filter-after-cap', 'filter by type only after the list is truncated to its limit')
-    .option(
-      '--list-lag <duration>',
-      'how long it takes until a new event appears in the list',
-      parseDuration,
-    );
+    .option('--list-lag <duration>', 'how long a new event takes to appear in the event list', parseDuration);
   return addAction(command.optionsGroup('Options:'), runSandbox, [
     'stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2',
   ]);

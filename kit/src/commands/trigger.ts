@@ -105,7 +105,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
-    printer.note('The sandbox opens this connection, and it uses its own environment and network.');
+    printer.note('The sandbox opens this connection, so the environment and network of the sandbox apply.');
   }
   if (isWrong && rows.length < total)
     printer.note('Stopped: the first response shows that the URL or the secret is wrong.');

@@ -66,7 +66,7 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   if (fault !== undefined && isDelivered(answer))
     return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
+    return `correctly rejected: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)

@@ -63,7 +63,7 @@ export function toInboxError(thrown: unknown): unknown {
   const { message, code } = Object(driver) as { readonly message?: unknown; readonly code?: unknown };
   const what = redact(`${message ?? driver}${typeof code === 'string' ? ` (${code})` : ''}`);
   return REFUSED_USER.test(`${code} `) || REFUSED_USER.test(`${message} `)
-    ? usageError(`The inbox refused the user name or password: ${what}`, { cause: thrown })
+    ? usageError(`The inbox rejected the user name or password: ${what}`, { cause: thrown })
     : unreachableError(`The inbox failed: ${what}. Check the inbox, then try again.`, { cause: thrown });
 }
 
@@ -141,7 +141,7 @@ function messageOf(error: StablehooksError): string {
   }
   // A sandbox also responds with 403 to an unknown host name, but that response already contains the fix.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
-    return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN, or pass --token-file, with a token that is valid for this base URL.`;
+    return `The service rejected the token (${status}). Set STABLEHOOKS_TOKEN, or pass --token-file, with a token that is valid for this base URL.`;
   }
   return `The service responded with ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
 }
@@ -205,7 +205,7 @@ const USAGE: Readonly<Record<string, string>> = {
   SQLITE_NOTADB: 'The file is not an SQLite database. Check the path.',
   SQLITE_CANTOPEN: 'The inbox file cannot be opened. Check its folder and permissions.',
   SQLITE_READONLY: 'The inbox file is read-only. Check its permissions.',
-  '28P01': 'Postgres refused the user name or password.',
+  '28P01': 'Postgres rejected the user name or password.',
   '3D000': 'Postgres has no database with that name.',
   '42P01': 'This database has no inbox in this schema. Check the URL and --namespace, or run the migrations.',
   ER_BAD_DB_ERROR: 'MySQL has no database with that name.',

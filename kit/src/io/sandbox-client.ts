@@ -68,7 +68,7 @@ async function createRequest(settings: Settings, signal: AbortSignal) {
     });
     if (response.status === 401)
       throw usageError(
-        'The sandbox refused the token. Set STABLEHOOKS_TOKEN to the token that the sandbox printed.',
+        'The sandbox rejected the token. Set STABLEHOOKS_TOKEN to the token that the sandbox printed.',
       );
     // The service itself does not have `/sandbox`.
     if (response.status === 404 && path === '/endpoints') throw notASandbox(baseUrl);

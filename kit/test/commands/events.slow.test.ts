@@ -237,7 +237,7 @@ describe.concurrent('events replay', () => {
     const { stderr, exitCode } = await run(['events', 'replay', '--all', '--to', endpoint.url], service);
     expect(stderr).toMatch(/^The service listed 60 events\. There may be more/);
     expect(stderr).toContain('60 of 60 sent: 60 × 200 handled');
-    expect(stderr).toMatch(/\nThe list may have left out events, .* use `stablehooks catch-up`, .*\n$/);
+    expect(stderr).toMatch(/\nThe service's list may be incomplete, .* use `stablehooks catch-up`, .*\n$/);
     expect(exitCode).toBe(1);
 
     const missing = await run(['events', 'show', 'evt_nope'], service);
