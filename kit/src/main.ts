@@ -104,7 +104,7 @@ then from the file that --env-file names.`;
 
 const [first, ...others] = process.argv.slice(2);
 const words = toWords();
-// Node's own warnings, such as the one that node:sqlite is experimental, do not help operators.
+// Node's own warnings, for example about the experimental node:sqlite, do not help operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
 process.on('exit', reportLostOutput);

@@ -10,11 +10,11 @@ export function readHost(request: Request): { readonly hostname: string; readonl
   return { hostname, port: Number(port ?? 80) };
 }
 
-/** Also applies to pages from another port on this machine. */
+/** Pages from another port on this machine also count as another site. */
 export function isFromOtherSite(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site');
   if (site === null) {
-    // The client is not a browser, the browser is old, or the URL is an `http:` URL of another machine.
+    // The client is not a browser, is an old browser, or requested an `http:` URL of another machine.
     const origin = request.headers.get('origin');
     const host = request.headers.get('host') ?? new URL(request.url).host;
     return origin !== null && toHost(origin) !== host;

@@ -104,7 +104,7 @@ interface CatchUpResult {
   readonly undelivered: readonly Undelivered[];
   /** The exit code does not cover these events, because `--type` excludes them. */
   readonly leftOut: readonly Undelivered[];
-  /** In epoch ms. */
+  /** The start date, in epoch ms. */
   readonly since: number | null;
   readonly flags: InboxFlags;
 }

@@ -75,7 +75,7 @@ export function certifyCommand(): Command {
   ]);
 }
 
-/** The inbox contains each event once even if the event's effect happened twice, so such a query would prove nothing. */
+/** A query on the inbox would prove nothing, because the inbox contains an event once even if its effect happened twice. */
 function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags): void {
   const names = effects
     .replaceAll(/["`]/g, ' ')

@@ -140,7 +140,7 @@ const IGNORED =
 const FOR_REAL =
   "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Everything that the handlers write stays, and the ids stay in the inbox. Pass --inbox to discard the test events that have not finished.";
 
-/** Returns how many rejected events are in the inbox plus how many accepted events are missing from it. */
+/** Returns the number of rejected events in the inbox plus the number of accepted events missing from it. */
 async function endLeft(
   flags: InboxFlags,
   { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },

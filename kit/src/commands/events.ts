@@ -224,7 +224,7 @@ interface Selection {
   readonly texts: ReadonlyMap<UnknownEvent, string>;
   /** The ids that several different events share. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether no limit can have truncated the list and every element is an event. */
+  /** Whether every element is an event and no limit can have truncated the list. */
   readonly complete: boolean;
 }
 
@@ -279,9 +279,9 @@ const FILTERED_LATE =
   'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
- * Whether the service filters by type before it truncates the list, or truncates nothing. An event proves the former
- * if a list of one type contains the event and neither list of all types does. Two of these are read, before and after,
- * because events can be created in the meantime.
+ * Whether the service filters by type before it truncates the list, or did not truncate the list at all. A list of one
+ * type proves the former if it contains an event that neither list of all types contains. Those lists are read before
+ * and after, because events can be created in the meantime.
  */
 function isFilteredFirst(
   pages: readonly EventList[],

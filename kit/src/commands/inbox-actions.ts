@@ -98,7 +98,7 @@ async function checkStatements(
   );
 }
 
-/** These steps began but recorded no result, so their effects may have happened. */
+/** A step that began but recorded no result may have taken effect. */
 async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonly string[]> {
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }

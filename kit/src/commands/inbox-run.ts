@@ -101,7 +101,7 @@ async function sendAll(
     } catch (error) {
       failed += 1;
       printer.note(`${toPlain(id)} ${LEFT[reached]}: ${toFailure(error).message}`);
-      // One failure can concern only this event, so the inbox counts as lost only if it fails again.
+      // The inbox counts as lost only if it fails again, because the first failure may concern only this event.
       isInboxLost = await inbox.find(id).then(
         () => false,
         () => true,

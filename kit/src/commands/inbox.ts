@@ -269,7 +269,7 @@ async function countPrunable(
   let count = 0;
   for await (const { event, receivedAt, updatedAt } of findEvents(inbox, { state: 'done' })) {
     signal.throwIfAborted();
-    // The events received first come first, and no event is done before it is received.
+    // Events come in the order in which they were received, and no event is done before it is received.
     if (receivedAt > until) break;
     if (event !== null && updatedAt <= until) count += 1;
   }

@@ -45,11 +45,11 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
   }
 }
 
-/** Reopens the inbox at the next call after a call has failed or the file has been replaced. */
+/** If a call fails or the file is replaced, the next call reopens the inbox. */
 function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
-  /** Several calls can fail together, but the failed inbox is closed only once, and its replacement is not closed. */
+  /** Several calls can fail together, but the failed inbox must be closed only once, and its replacement must stay open. */
   async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
     if (failed === undefined || opened !== failed) return;
     opened = undefined;

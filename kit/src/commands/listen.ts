@@ -44,7 +44,7 @@ import {
 } from '../io/settings.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
-/** If this process is killed during a poll, no other process can poll for this long, in ms. */
+/** In ms. If this process is killed during a poll, no other process can poll until this time has passed. */
 const POLL_LEASE_MS = 10_000;
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {

@@ -298,7 +298,7 @@ function createProgress(printer: Printer, file: LedgerFile) {
   };
 }
 
-/** Per kind of finding. JSON and CSV have no maximum. */
+/** The maximum number of findings per kind in text output. JSON and CSV have no maximum. */
 const MAX_SHOWN = 20;
 
 const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];

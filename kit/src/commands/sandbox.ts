@@ -181,7 +181,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
     initialBalance: flags.balance,
     endpoints: to.map((url) => ({ url: parseEndpoint(url), encoding, signatureHeader: header })),
   });
-  // The inspector accepts requests only from this machine, so the sandbox must listen on 127.0.0.1.
+  // The inspector accepts requests only from this machine, so the sandbox must be reachable at 127.0.0.1.
   const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
   const inspector = isReached ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
@@ -266,7 +266,7 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
 
 function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
-  // The entry for the attempt already says this.
+  // The entry for the attempt already reports the delivery.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
   const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
   printer.print({ text: { whole: text }, data: entry });
@@ -295,7 +295,7 @@ function toWords({ kind, data }: FeedEntry, namesEndpoint: boolean): readonly st
   return [kind, ...words];
 }
 
-/** Only the first group whose fields are in the entry is printed. */
+/** Each entry is printed with the fields of the first matching group. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(

@@ -70,7 +70,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times * sender.rowsPerEvent;
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
-  /** The outcomes of the second copies. */
+  /** The outcome of each second copy. */
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
@@ -85,7 +85,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
     }
-    // A sandbox delivers each event to all its endpoints, so the target is wrong only if all of them respond this way.
+    // A sandbox delivers each event to all its endpoints, so the target is wrong only if every response says so.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     isWrong = rows.length === first.length && first.every(isWrongTarget);
   }

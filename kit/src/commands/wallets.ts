@@ -82,7 +82,7 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-/** Falls back to stderr, so that the id of a new wallet is not lost. */
+/** If stdout fails, prints the wallet on stderr, so that the id of a new wallet is not lost. */
 async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wallet>): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [

@@ -26,13 +26,13 @@ export interface ReplyReport {
   readonly code: string | undefined;
   /** Whether the response is an HTML page. @default false */
   readonly isPage?: true;
-  /** Whether the response is longer than 64 KiB, so that the outcome is unknown. @default false */
+  /** Whether the response is longer than 64 KiB. If so, the outcome is unknown. @default false */
   readonly isCut?: true;
 }
 
 export const MAX_REPLY_BYTES = 65_536;
 
-/** If the body is truncated, pass more than {@link MAX_REPLY_BYTES} bytes, so that this function can tell. */
+/** If the body is truncated, pass more than {@link MAX_REPLY_BYTES} bytes, so that the truncation is detected. */
 export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   const unknown = { outcome: undefined, code: undefined };
   const text = new TextDecoder().decode(reply);
@@ -51,7 +51,7 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
 
 type Reply = Readonly<Record<string, unknown>>;
 
-/** Returns only the name of the field that reports the failure, because the text can contain a payload. */
+/** Returns only the name of the field that reports the failure, because the field's text can contain a payload. */
 function failureIn(reply: Reply): string | undefined {
   const isSet = (name: string) =>
     Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
@@ -73,7 +73,7 @@ export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
 
-/** Further deliveries would get the same response. */
+/** If the target is wrong, further deliveries would get the same response. */
 export function isWrongTarget(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);
@@ -83,7 +83,7 @@ export function isWrongTarget(answer: EndpointAnswer): boolean {
   return answer.kind === 'unreachable' || isElsewhere || isPage || isSignatureRefused(answer);
 }
 
-/** 0 if there was no response. */
+/** Returns 0 if there was no response. */
 export function statusOf(answer: EndpointAnswer): number {
   return answer.kind === 'reply' ? answer.status : 0;
 }
@@ -118,7 +118,7 @@ export function reportsNoHandler(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && ['ignored', 'parked'].includes(outcomeOf(answer) ?? '');
 }
 
-/** The response then does not show whether the event takes effect. */
+/** The response to a queued event does not show whether the event takes effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
@@ -132,7 +132,7 @@ export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/** For example, `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`. */
+/** Returns a text such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;
   if (answer.kind === 'lost')
@@ -152,7 +152,7 @@ export function isAnswerLost({ fault }: { readonly fault: string }): boolean {
   return fault === 'reset';
 }
 
-/** Formats the measured time like a time limit, such as `400 ms` or `1.5 s`. */
+/** Rounds the measured time, so that it reads like a time limit, such as `400 ms` or `1.5 s`. */
 function formatWait(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }

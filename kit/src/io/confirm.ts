@@ -4,7 +4,7 @@ export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** The end of the input and Ctrl-C mean no. */
+/** The end of the input and Ctrl-C count as no. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
   // With `terminal: true`, readline would handle Ctrl-C itself.
   const lines = createInterface({ input: process.stdin, terminal: false, signal });

@@ -20,7 +20,7 @@ export interface DeliveryRow {
   readonly endpoint?: string | undefined;
 }
 
-/** Green for the expected response, yellow for any other 2xx, red otherwise. */
+/** Prints the expected response in green, any other 2xx in yellow and everything else in red. */
 export function printRow(
   printer: Printer,
   { event, answer, endpoint }: DeliveryRow,

@@ -52,7 +52,7 @@ function classify(thrown: unknown): Failure {
   };
 }
 
-/** Exit 2 if the user can fix the problem by changing the command, otherwise exit 3. */
+/** Uses exit code 2 if the user can fix the problem by changing the command, and otherwise exit code 3. */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
   const driver =
@@ -176,7 +176,7 @@ function shorten(body: string): string {
   return toPlain(body.trim()).slice(0, MAX_BODY_SHOWN);
 }
 
-/** Limited, because the body can be an HTML page. */
+/** The maximum number of characters to show, because the body can be an HTML page. */
 const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Free up space or choose another location. Data that is already written is kept.';

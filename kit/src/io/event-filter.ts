@@ -16,9 +16,9 @@ export interface EventFilter
   readonly group?: string | undefined;
   /** Part of the id, case-insensitive. If an event has exactly this id, no other event matches. */
   readonly id?: string | undefined;
-  /** A minimum. */
+  /** The minimum number of attempts. */
   readonly attempts?: number | undefined;
-  /** By path, such as `transfer_id` or `account.id`. */
+  /** Values in the payload by their path, such as `transfer_id` or `account.id`. */
   readonly payload?: readonly (readonly [path: string, value: string])[] | undefined;
   /** Leaves out events whose effect may have happened, and events for which a retry cannot help. */
   readonly except?: readonly (typeof EXCEPTIONS)[number][] | undefined;

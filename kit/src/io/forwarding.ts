@@ -34,7 +34,7 @@ interface ForwardingOptions {
 }
 
 export interface ForwardingAttempt extends DeliveryRow {
-  /** Starts at 1. */
+  /** The number of the attempt, starting at 1. */
   readonly attempt: number;
   /** `null` if there will be no further attempt. */
   readonly nextInMs: number | null;
@@ -56,7 +56,7 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   const handlerTimeoutMs = timeoutMs + 5_000;
   // After a crash, leased events wait this long.
   const leaseMs = handlerTimeoutMs + 5_000;
-  /** By event id, until the inbox has recorded the attempt. */
+  /** Keyed by event id, until the inbox has recorded the attempt. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
   /** With `stopsAtWrongTarget`, all later deliveries wait for the response to this one. */

@@ -207,7 +207,7 @@ export async function changeSelected(
   }
 }
 
-/** For example, `2 done, 1 dead`. */
+/** Returns a text such as `2 done, 1 dead`. */
 export function describeStates(counts: Partial<Record<InboxState, number>>): string {
   return Object.entries(counts)
     .filter(([, count]) => count > 0)
@@ -215,7 +215,7 @@ export function describeStates(counts: Partial<Record<InboxState, number>>): str
     .join(', ');
 }
 
-/** Recorded unless a flag provides the name. */
+/** The name to record unless a flag provides one. */
 export function userName(): string {
   return process.env['USER'] || 'stablehooks';
 }

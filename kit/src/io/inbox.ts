@@ -44,7 +44,7 @@ const OWN = '_catch_up';
 
 const DEFAULT_NAMESPACE = 'stablehooks';
 
-/** In order of precedence. */
+/** The environment variables that can provide the location, in order of precedence. */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
 function placeFromEnvironment(): string | undefined {
@@ -80,7 +80,7 @@ export function addInboxFlags(
     );
 }
 
-/** If a file lacks the app's namespace, opens that of `catch-up` and `listen`. `unused` also accepts an empty Redis. */
+/** If a file lacks the app's namespace, opens the namespace of `catch-up` and `listen`. `unused` accepts an empty Redis. */
 export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {
   const { inbox, namespace } = flags;
   const namespaces = [namespace ?? DEFAULT_NAMESPACE, namespace ?? toOwnNamespace()] as const;
@@ -183,7 +183,7 @@ async function openUrl(url: string, which: string, open: (url: string) => Promis
   );
 }
 
-/** If the password contains a character such as `#`, the host ends too early and the `@` comes after it. */
+/** An unencoded character such as `#` in the password ends the host too early, before the `@`. */
 function isCutShort(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { username, password, pathname, hash } = new URL(url);

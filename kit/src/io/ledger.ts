@@ -12,9 +12,9 @@ export interface LedgerRow {
 }
 
 export interface LedgerFile {
-  /** The mtime, because a repeated export often overwrites the file. For standard input, the current time. */
+  /** The modification time, because a repeated export often overwrites the file. For standard input, the current time. */
   readonly writtenAt: Date;
-  /** 0 for standard input. */
+  /** 0 for standard input, whose size is unknown. */
   readonly sizeBytes: number;
   readBytes(): number;
   /** Can be read only once. Rejects with exit 2 if a row is not valid CSV; the message does not quote the row. */

@@ -11,7 +11,7 @@ export const EXIT = {
   usage: 2,
   /** The network, the service, the disk or the inbox is unavailable. */
   unreachable: 3,
-  /** The same number that shells use for Ctrl-C. */
+  /** Shells use the same exit code for Ctrl-C. */
   interrupted: 130,
 } as const;
 
@@ -38,7 +38,7 @@ export type Text = string | { readonly whole: string };
 export interface Printer {
   readonly json: boolean;
   readonly paint: Paint;
-  /** 80 without a terminal. */
+  /** The width of the terminal, or 80 without a terminal. */
   readonly columns: number;
   /** Without `--json`, prints the text. With `--json`, prints the data or the given JSON on one line. */
   print(
@@ -240,7 +240,7 @@ export function formatAge(ms: number): string {
   return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
 }
 
-/** For example, `09:30:02Z`. */
+/** Formats the UTC time, for example as `09:30:02Z`. */
 export function formatClock(at: Date): string {
   return `${at.toISOString().slice(11, 19)}Z`;
 }
@@ -262,7 +262,7 @@ const controller = new AbortController();
 /** Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints its progress. */
 export const interruption: AbortSignal = controller.signal;
 
-/** In ms. A shorter step prints no note. */
+/** In ms. If a step takes less time, no note is printed. */
 const FINISHING_NOTE_AFTER_MS = 300;
 
 /** A second Ctrl-C ends the process immediately. */
@@ -296,7 +296,7 @@ export function interruptedExit(): ExitCode {
   return isLost ? EXIT.unreachable : EXIT.interrupted;
 }
 
-/** For example, `1 event` or `1,204 events`. */
+/** Returns a text such as `1 event` or `1,204 events`. */
 export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
@@ -308,7 +308,7 @@ export function nameSome(ids: readonly string[]): string {
   return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;
 }
 
-/** In the order in which the values first occur. */
+/** Returns the values in the order in which they first occur. */
 export function countAlike(values: readonly string[]): readonly (readonly [value: string, count: number])[] {
   const counts = new Map<string, number>();
   for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);

@@ -9,7 +9,7 @@ export function hasPassword(text: string): boolean {
   return url !== undefined && (passwordsIn(url).length > 0 || !URL.canParse(url));
 }
 
-/** These parts must not be printed. */
+/** Returns the parts of the URL that must not be printed. */
 export function confidentialParts(url: string): readonly string[] {
   if (!hasPassword(url)) return [];
   const passwords = passwordsIn(url);

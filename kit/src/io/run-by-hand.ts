@@ -1,6 +1,6 @@
 import type { Inbox, InboxRecord, UnknownEvent } from 'stablehooks';
 
-/** The stored text of the event can be read. */
+/** An event whose stored text can be read. */
 export type Runnable = InboxRecord & { readonly event: UnknownEvent };
 
 /** In ms. Long enough to record a result in the next step. */
@@ -19,7 +19,7 @@ export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: s
   };
 }
 
-/** Otherwise, the app would retry the event later. */
+/** Without this, the app would retry the dead event later. */
 export async function returnToDead(
   inbox: Pick<Inbox, 'claim' | 'fail'>,
   record: Runnable,
@@ -31,7 +31,7 @@ export async function returnToDead(
 
 const RUN = 'inbox run: ';
 
-/** In characters. Leaves room in the inbox for the error of the new run. */
+/** The maximum length of the first error, which leaves room for the error of the new run. */
 const MAX_CAUSE = 700;
 
 /** Keeps the first error before the error of this run. */

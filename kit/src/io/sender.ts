@@ -27,7 +27,7 @@ export async function createSender(url: string, settings: Settings, timeoutMs: n
   return { sendKept, send: async (event: UnknownEvent) => (await sendKept(toBytes(event))).answer };
 }
 
-/** Only events in the list have the field `delivered`. */
+/** Only listed events have the field `delivered`, so a delivery must not contain it. */
 function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

@@ -173,7 +173,7 @@ interface SettingFlags {
 
 /** Secrets come only from files or the environment, because the process list shows flags. */
 export interface Settings {
-  /** Without a trailing slash. */
+  /** The base URL without a trailing slash. */
   baseUrl(): string;
   token(): Promise<string>;
   /** @throws {CommandError} exit 2 if the secret begins or ends with white space. */
@@ -450,7 +450,7 @@ export function parseWait(value: string): number {
   throw new InvalidArgumentError('Pass a duration from 1ms to 24d.');
 }
 
-/** As typed: a date, or a duration before now. */
+/** A point in time as typed: a date, or a duration before now. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
 /** A date without a time means 00:00 UTC. */

@@ -10,7 +10,7 @@ export interface Undelivered {
   readonly ignored: boolean;
 }
 
-/** Read in this order, so that an event whose state changes in the meantime is not missed. */
+/** The states are read in this order, so that an event whose state changes in the meantime is not missed. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
 /** Without `types`, even events of types that this release does not know count as undelivered. */
@@ -29,7 +29,7 @@ export async function listUndelivered(
   return { undelivered, leftOut };
 }
 
-/** For example, `3 events of transfer.failed, redeem.failed`. */
+/** Returns a text such as `3 events of transfer.failed, redeem.failed`. */
 export function describeTypes(events: readonly Undelivered[]): string {
   const types = countAlike(events.map(({ type }) => type)).map(([type]) => type);
   return `${countOf(events.length, 'event')} of ${toPlain(types.join(', '))}`;

@@ -15,7 +15,7 @@ export interface OpenOptions {
   readonly create: boolean;
   /** Whether to accept a Redis without any event. */
   readonly unused: boolean;
-  /** In order of preference. A file that contains none of them must be new. */
+  /** The namespaces to try, in order of preference. A file that contains none of them must be new. */
   readonly namespaces: readonly [string, ...string[]];
   /** The location as messages show it. The value of a variable is not shown, because it can contain a password. */
   readonly name: string;

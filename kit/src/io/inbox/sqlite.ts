@@ -81,7 +81,7 @@ function assertIsOfThisRelease(
   );
 }
 
-/** In bytes. With less free disk space, an inbox may be unable to store the next events. */
+/** The minimum free disk space, in bytes. With less, an inbox may be unable to store the next events. */
 const MIN_ROOM = 1_048_576;
 
 /** `health` does not write to check whether an inbox is writable, so SQLite would not notice a full disk. */
