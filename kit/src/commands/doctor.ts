@@ -66,7 +66,7 @@ export function doctorCommand(): Command {
     '',
     'Without --run-handlers, a correct receiver rejects or ignores every request',
     'and stores nothing. With this flag, your real handlers run on test events.',
-    'These have payload.test set to true, and ids that begin with evt_doctor_.',
+    'Test events have payload.test set to true and ids that begin with evt_doctor_.',
     'To test a failure, make your handler throw an error if payload.doctor is',
     '"failing-handler".',
     'Exit code 0 means that every check passed.',

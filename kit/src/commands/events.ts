@@ -301,7 +301,7 @@ function pickEvents({ events, complete }: Selection, ids: readonly string[]): re
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may be incomplete: pass the --type of these events or a different --limit, or check the ids.'}`,
+      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : "The service's list may be incomplete: pass the --type of these events or a different --limit, or check the ids."}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

@@ -37,12 +37,12 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed or expired events due now (or ignored events, with --ignored); one event is requeued first, and the rest only after your app has run it',
+      'make dead, failed or expired events due now (or ignored events, with --ignored); one event is requeued first, and the others only after your app has run that event',
     ),
     REQUEUEABLE,
   ).option(
     '--wait <duration>',
-    'how long to wait for a process to run the events; 0 makes all of them due without waiting',
+    'how long to wait for a process to run the events; 0 makes all events due without waiting',
     parseDuration,
     10_000,
   );

@@ -380,7 +380,7 @@ function isEmptyComparison({ agree, totals }: ReconcileResult, comparesValues: b
 }
 
 const NOTHING =
-  'Nothing was compared: the span has no events, or the ledger has no entries for them. Check --since, --until and the file.';
+  'Nothing was compared: the span has no events, or the ledger has no entries for them. Check --since, --until and the ledger file.';
 
 function countEntries(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;

@@ -110,7 +110,7 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
 export function noteUnread(printer: Pick<Printer, 'note'>, unread: number): void {
   if (unread > 0)
     printer.note(
-      `Not searched: ${countOf(unread, 'event')} without a readable text (pruned, imported or damaged).`,
+      `Not searched: ${countOf(unread, 'event')} without readable text (pruned, imported or damaged).`,
     );
 }
 

@@ -72,7 +72,7 @@ describe.concurrent('events show', () => {
     expect(stderr).toMatch(/Not among the 2 selected events: evt_nope\. Check the id\.\n$/);
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
-    expect(full.stderr).toContain('The list may be incomplete: pass the --type');
+    expect(full.stderr).toContain("The service's list may be incomplete: pass the --type");
   });
 });
 

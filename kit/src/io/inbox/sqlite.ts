@@ -77,7 +77,7 @@ function assertIsOfThisRelease(
     fresh.close();
   }
   throw usageError(
-    `${name}: this file was written by another release of stablehooks. Opening it with this release would migrate it, and the other release could no longer open it. Use the kit of your app's release, or start your app once with this release.`,
+    `${name}: this file was written by another release of stablehooks. If this release opened the file, it would migrate the file, and the other release could no longer open it. Use the kit of your app's release, or start your app once with this release.`,
   );
 }
 
