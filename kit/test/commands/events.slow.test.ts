@@ -241,7 +241,7 @@ describe.concurrent('events replay', () => {
     expect(exitCode).toBe(1);
 
     const missing = await run(['events', 'show', 'evt_nope'], service);
-    expect(missing.stderr).toContain('The list may be incomplete');
+    expect(missing.stderr).toContain("The service's list may be incomplete");
   });
 
   test('events replay and show take the first of different events with one id, say so and are exit 1', async () => {
