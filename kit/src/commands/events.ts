@@ -139,7 +139,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
     }
     rows.push(row);
     printRow(printer, row);
-    // Later events would go to the same wrong endpoint.
+    // If the first response shows a wrong endpoint, later events would go to the same endpoint.
     if (rows.length === 1 && isWrongTarget(row.answer)) break;
   }
   noteNotDue(

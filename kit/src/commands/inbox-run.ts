@@ -82,7 +82,7 @@ async function sendAll(
   let isInboxLost = false;
   for (const id of ids) {
     const last = rows.at(-1);
-    // Later events would run in the same wrong app or fail in the same way.
+    // Otherwise, later events would run in the same wrong app or fail for the same reason.
     if (signal.aborted || isInboxLost || last?.end === 'elsewhere' || (last && isWrongTarget(last.answer)))
       break;
     let reached: keyof typeof LEFT = 'selected';

@@ -62,7 +62,7 @@ function failureIn(reply: Reply): string | undefined {
   );
 }
 
-/** After any 2xx, the sender does not resend the event, even if no handler ran. */
+/** After any 2xx, even if no handler ran, the sender does not resend the event. */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   return status >= 200 && status < 300;

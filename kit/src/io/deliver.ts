@@ -27,7 +27,7 @@ export interface Reply {
 }
 
 export interface Delivered {
-  /** What the response shows, without its body, because commands keep thousands of these objects. */
+  /** Contains no body, because commands keep thousands of these objects. */
   readonly answer: EndpointAnswer;
   readonly reply: Reply | undefined;
 }

@@ -181,7 +181,7 @@ const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Free up space or choose another location. Data that is already written is kept.';
 
-/** After these errors, the same command can succeed later (exit 3). */
+/** Error codes after which the same command can succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
@@ -192,7 +192,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };
 
-/** The user can fix these errors only by changing the command (exit 2). */
+/** Error codes for problems that the user can fix only by changing the command (exit 2). */
 const USAGE: Readonly<Record<string, string>> = {
   EROFS: 'The file system is read-only. Choose another location.',
   ENOENT: 'The file or folder does not exist. Check the path.',

@@ -54,7 +54,7 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   const sender = await createSender(url, settings, timeoutMs);
   // The endpoint's time limit must end an attempt before the handler's time limit does.
   const handlerTimeoutMs = timeoutMs + 5_000;
-  // After a crash, leased events wait this long.
+  // After a crash, leased events wait until the lease ends, so the lease is short.
   const leaseMs = handlerTimeoutMs + 5_000;
   /** Keyed by event id, until the inbox has recorded the attempt. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();

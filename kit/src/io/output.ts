@@ -204,7 +204,7 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
     .join('\n');
 }
 
-/** JSON does not escape these characters, although they move the cursor, hide a line or reverse the text after them. */
+/** Characters that JSON does not escape, although they move the cursor, hide a line or reverse the text after them. */
 const NOT_ESCAPED_BY_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /** Text from the network must not move the cursor or hide a line. */
@@ -321,7 +321,7 @@ const confidential = new Set<string>();
 /** Shorter values occur as parts of ordinary words. */
 const MIN_LENGTH = 6;
 
-/** From now on, {@link redact} removes this value. */
+/** From this call on, {@link redact} removes this value. */
 export function keepConfidential(value: string): void {
   for (const text of [value, value.trim()]) if (text.length >= MIN_LENGTH) confidential.add(text);
 }

@@ -8,7 +8,7 @@ export function isWithoutHandler(lastError: string | null | undefined): boolean 
   return lastError?.includes(MARK) ?? false;
 }
 
-/** After it has responded with `ignored`, an endpoint responds with `duplicate`, although no handler ran. */
+/** After an endpoint has responded with `ignored`, it responds with `duplicate`, although no handler ran. */
 export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null | undefined): boolean {
   return isAccepted(answer) || (isAccepted(answer, 'repeated') && !isWithoutHandler(lastError));
 }
