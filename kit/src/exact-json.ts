@@ -1,14 +1,11 @@
-/** Reformats JSON without changing its values. Numbers keep their digits, and duplicate names are kept. */
+/** Reformats JSON. Numbers keep their digits, and duplicate names are kept. */
 
-/**
- * Deeper levels are not indented any further. Otherwise, the output for a body of nested brackets would grow with the
- * square of its size.
- */
+/** Without this maximum, the output for nested brackets would grow with the square of the input's size. */
 const MAX_INDENT = 32;
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
 
-/** Indents a valid JSON text. `outer` is the level of indentation at which every line after the first begins. */
+/** `outer` is the indentation level of every line after the first. */
 export function indentJson(json: string, outer = 0): string {
   let depth = outer;
   let last = '';
@@ -27,7 +24,6 @@ export function indentJson(json: string, outer = 0): string {
   return parts.join('');
 }
 
-/** Writes a valid JSON text on one line without white space between the tokens. */
 export function compactJson(json: string): string {
   return (json.match(TOKENS) ?? []).join('');
 }

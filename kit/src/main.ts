@@ -14,17 +14,14 @@ import {
 } from './io/output.js';
 
 interface CommandEntry {
-  /** @default the group of the command before this one */
+  /** @default the group of the previous command */
   readonly group?: string;
   readonly summary: string;
-  /** Loads only the requested command, because loading all commands takes longer than running one. */
+  /** Loading all commands takes longer than running one. */
   readonly load: () => Promise<Command>;
 }
 
-/**
- * The commands in the order of `--help`, which is the order in which a new user needs them. The first command of a
- * group names the group.
- */
+/** In the order of `--help`, which is the order in which a new user needs the commands. */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   init: {
     group: 'Develop:',
@@ -52,7 +49,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/certify.js')).certifyCommand(),
   },
   verify: {
-    summary: 'check whether a signature matches a body, and explain why it does not',
+    summary: 'check whether a signature matches a body and, if not, explain why',
     load: async () => (await import('./commands/verify.js')).verifyCommand(),
   },
   sign: {
@@ -107,7 +104,7 @@ then from the file that --env-file names.`;
 
 const [first, ...others] = process.argv.slice(2);
 const words = toWords();
-// Warnings from Node itself (node:sqlite is experimental) do not help operators.
+// Node's own warnings, for example about the experimental node:sqlite, do not help operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
 process.on('exit', reportLostOutput);
@@ -118,10 +115,7 @@ try {
   fail(error);
 }
 
-/**
- * Returns the typed words. `help X` becomes `X --help`, because commander's own `help` does not print the help of
- * subcommands.
- */
+/** `help X` becomes `X --help`, because commander's own `help` does not print the help of subcommands. */
 function toWords(): readonly string[] {
   if (first !== 'help' || others[0] === undefined) return process.argv.slice(2);
   return Object.hasOwn(COMMANDS, others[0]) ? [...others, '--help'] : others;
@@ -133,7 +127,7 @@ async function createProgram(): Promise<Command> {
     .description('Tools for the webhooks of a stablecoin movement service.')
     .version(String(version), '-v, --version')
     .addHelpText('after', HELP_FOOTER)
-    // This hook must run before the hooks of the command, because they read the environment.
+    // This hook must run before the command's own hooks, because they read the environment.
     .hook('preAction', async (_root, command) => {
       const { envFile } = command.opts();
       if (envFile !== undefined) await (await import('./io/settings.js')).loadEnvironment(envFile);
@@ -148,10 +142,7 @@ async function createProgram(): Promise<Command> {
   return root;
 }
 
-/**
- * Makes commander throw its errors. Otherwise, it would print two lines and end the process. `fail` prints one line
- * instead.
- */
+/** Otherwise, commander would print two lines and end the process, whereas `fail` prints one line. */
 function throwUsageErrors(command: Command): void {
   command.exitOverride().configureOutput({ outputError: () => undefined, writeErr: () => undefined });
   for (const child of command.commands) throwUsageErrors(child);
@@ -167,7 +158,7 @@ function fail(error: unknown): void {
   const { exitCode, message } = toFailure(error);
   process.exitCode = exitCode;
   if (error instanceof CommanderError && error.code === 'commander.help') {
-    // Without a command, or without a required subcommand, nothing was done, so the exit code is not 0.
+    // Nothing was done, because a command or a subcommand is missing, so the exit code is not 0.
     process.stdout.write(typedCommand().helpInformation());
     return;
   }
@@ -178,12 +169,11 @@ function fail(error: unknown): void {
     process.stderr.write(`${describeStack(error)}\n`);
 }
 
-/** Converts commander's message to one sentence, and adds a pointer to the help. */
 function toUsageLine(error: CommanderError): string {
   const help = `See \`${nameOf(typedCommand())} --help\`.`;
   const message = error.message
     .replace(/^error: /, '')
-    // The value of an unknown option is removed, because it can be a secret.
+    // The value of an unknown option can be a secret.
     .replace(/^(unknown option '[^'=]+)=.*'/s, "$1'")
     .replaceAll(/\s*\n\s*/g, ' ');
   const [, hidden] = /^unknown option '--(secret|token)'/.exec(message) ?? [];
@@ -206,7 +196,7 @@ function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** Reports an error if a command succeeded but its output could not be written. */
+/** A command can succeed even if its output cannot be written. */
 function reportLostOutput(): void {
   if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
   process.exitCode = EXIT.unreachable;

@@ -41,15 +41,15 @@ export function catchUpCommand(): Command {
   const command = addInboxFlags(
     new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `${INBOX_PLACE}; you can use your app's inbox; an SQLite file is created if it does not exist`,
-      // The flag must be typed, because the command creates tables in this place.
+      about: `${INBOX_PLACE}; can be your app's inbox; a missing SQLite file is created`,
+      // The user must type the flag, because the command creates tables in this inbox.
       required: true,
     },
   )
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'ignore events created before this start date; the first poll stores the date (default: now)',
+      'ignore events created before this start date, which the first poll stores (default: now)',
       parseMoment,
     )
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
@@ -80,7 +80,6 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
     });
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
     if (serviceError !== undefined && inboxError === undefined) throw serviceError;
-    // If the inbox cannot be read, there are no lists.
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await readPollState(inbox) : { since: null };
@@ -102,19 +101,14 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
 interface CatchUpResult {
   readonly report: PollReport;
   readonly rows: readonly ForwardingAttempt[];
-  /** The events that were not delivered. Empty if the inbox failed. */
   readonly undelivered: readonly Undelivered[];
-  /** The events that `--type` excludes. The exit code does not cover them. */
+  /** The exit code does not cover these events, because `--type` excludes them. */
   readonly leftOut: readonly Undelivered[];
-  /** The start date, epoch ms. */
+  /** The start date, in epoch ms. */
   readonly since: number | null;
   readonly flags: InboxFlags;
 }
 
-/**
- * Returns exit code 0 if each span up to the watermark is proven or unconfirmed, and each selected event has reached a
- * handler or queue of the endpoint.
- */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;
@@ -127,12 +121,11 @@ function toExitCode(result: CatchUpResult): ExitCode {
 
 const isUnconfirmed = ({ state }: Gap) => state === 'unconfirmed';
 
-/** Whether the watermark has not yet moved past the start date. Until it does, nothing is proven. */
+/** Until the watermark moves past the start date, nothing is proven. */
 function isJustOpened({ report, since }: CatchUpResult): boolean {
   return report.proven && since !== null && report.watermark === new Date(since).toISOString();
 }
 
-/** Whether this was the last attempt. */
 function isDone({ nextInMs }: ForwardingAttempt): boolean {
   return nextInMs === null;
 }
@@ -188,7 +181,6 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     .join('\n');
 }
 
-/** Returns the verdict on the poll. The verdict is green only if nothing else in the report contradicts it. */
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
   const { diagnosis } = report;
@@ -203,7 +195,7 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
     : `recorded    ${diagnosis}`;
 }
 
-/** Describes an open gap. Gives no advice if the poll proved nothing, because the diagnosis can advise something else. */
+/** Gives no advice if the poll proved nothing, because the diagnosis may give different advice. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return describeGap(gap);
   const { types, from, until } = gap;
@@ -211,7 +203,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   return `${which} created after ${from} and up to ${until} may be missing.`;
 }
 
-/** Returns a line for each problem. Failed attempts are left out, because they already have lines above. */
+/** Leaves out failed attempts, because they already have their own rows. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
@@ -223,12 +215,12 @@ function toUndelivered(
   { undelivered, flags: { inbox, namespace } }: CatchUpResult,
   bad: Paint['bad'],
 ): string | false {
-  // All other events have lines of their own, and running the command again would not deliver them.
+  // The other events have their own lines, and rerunning the command would not deliver them.
   const waiting = undelivered.filter(({ type, ignored }) => isEventType(type) && !ignored);
   if (waiting.length === 0) return false;
   const counts = countAlike(waiting.map(({ state }) => state));
   const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');
-  // A forwarded event is dead only if the endpoint dead-lettered it.
+  // Only the endpoint dead-letters forwarded events.
   const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead
     ? ` To make the dead events due again, run \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\`.`

@@ -44,7 +44,7 @@ export function certifyCommand(): Command {
     .requiredOption('--url <url>', "local URL of your app's webhook endpoint")
     .requiredOption(
       '--effects <select>',
-      'SQL query for the rows that your handler writes, including their event ids',
+      'SQL query that returns the rows written by your handler, including their event ids',
     )
     .requiredOption(
       '--database <location>',
@@ -75,10 +75,7 @@ export function certifyCommand(): Command {
   ]);
 }
 
-/**
- * @throws {CommandError} exit 2 if the query reads the inbox, which contains an event once even if its effect happened
- * twice.
- */
+/** A query on the inbox would prove nothing, because the inbox contains an event once even if its effect happened twice. */
 function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags): void {
   const names = effects
     .replaceAll(/["`]/g, ' ')
@@ -143,7 +140,7 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   }
 }
 
-/** Returns the example payload of a type, with ids that are different in each event. */
+/** `certify` replaces `{new}` with a different value in each event. */
 function examplePayload(type: EventType): Readonly<Record<string, unknown>> {
   const { payload } = exampleEvent(type);
   return Object.fromEntries(

@@ -36,7 +36,7 @@ interface DoctorFlags extends Partial<InboxFlags> {
 export function doctorCommand(): Command {
   const command = new Command('doctor')
     .argument('<url>', 'URL of the endpoint')
-    .option('--run-handlers', 'also send test events that your handlers run for real, and check the results')
+    .option('--run-handlers', 'also send test events to your real handlers, and check the results')
     .option(
       '--type <type>',
       'type of the test events (default: transfer.settled, or the first type that the endpoint does not ignore)',
@@ -47,7 +47,7 @@ export function doctorCommand(): Command {
     )
     .option(
       '--effects <url>',
-      'URL that returns how often an event took effect; must contain {id} in place of the event id',
+      'URL that returns how many times an event took effect; must contain {id} in place of the event id',
     )
     .option(
       '--allow-not-shown',
@@ -64,9 +64,9 @@ export function doctorCommand(): Command {
     'stablehooks doctor http://localhost:3000/hooks',
     'stablehooks doctor http://localhost:3000/hooks --run-handlers --inbox app.db',
     '',
-    'Without --run-handlers, a correct receiver refuses or ignores every request',
+    'Without --run-handlers, a correct receiver rejects or ignores every request',
     'and stores nothing. With this flag, your real handlers run on test events.',
-    'These have payload.test set to true, and ids that begin with evt_doctor_.',
+    'Test events have payload.test set to true and ids that begin with evt_doctor_.',
     'To test a failure, make your handler throw an error if payload.doctor is',
     '"failing-handler".',
     'Exit code 0 means that every check passed.',
@@ -90,7 +90,7 @@ async function examine(context: CommandContext<DoctorFlags>) {
     effectsUrl: flags.effects === undefined ? undefined : readEffectsUrl(flags.effects),
     signal,
   };
-  // A wrong inbox must be refused before anything is sent.
+  // A wrong inbox must be rejected before anything is sent.
   if (hasInbox(flags)) await withInbox(flags, async () => undefined);
   if (flags.yes !== true && !isLoopback(new URL(url).hostname)) {
     const host = toPlain(new URL(url).host);
@@ -129,21 +129,18 @@ async function examine(context: CommandContext<DoctorFlags>) {
   if (signal.aborted) return interruptedExit();
   if (!runHandlers) printer.note(`Not checked without --run-handlers: ${LEFT_OUT.join(', ')}.`);
   const shown = report.count('pass') === total;
-  // If the genuine delivery had no effect, the other checks show nothing.
+  // If the genuine delivery had no effect, the other checks prove nothing.
   const allowed = flags.allowNotShown === true && genuine.verdict === 'pass' && report.count('fail') === 0;
   return wrong === 0 && (shown || allowed) ? EXIT.good : EXIT.failed;
 }
 
 const IGNORED =
-  'A correct receiver refuses or ignores every request and stores nothing. Pass --run-handlers to also check what your handlers do.';
+  'A correct receiver rejects or ignores every request and stores nothing. Pass --run-handlers to also check what your handlers do.';
 
 const FOR_REAL =
   "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Everything that the handlers write stays, and the ids stay in the inbox. Pass --inbox to discard the test events that have not finished.";
 
-/**
- * Discards the test events that would otherwise run again or wait for a person. Returns how many refused events are in
- * the inbox, and how many accepted events are missing from it.
- */
+/** Returns the number of rejected events in the inbox plus the number of accepted events missing from it. */
 async function endLeft(
   flags: InboxFlags,
   { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },
@@ -152,7 +149,8 @@ async function endLeft(
   return withInbox(flags, async (inbox) => {
     const records = await inbox.list({ ids, limit: ids.length });
     const refused = records.filter(({ id }) => MUST_BE_REFUSED.test(id)).map(({ id }) => id);
-    if (refused.length > 0) printer.note(`Refused, but stored in the inbox: ${nameSome(refused)}.`);
+    if (refused.length > 0)
+      printer.note(`Rejected by the endpoint, but stored in the inbox: ${nameSome(refused)}.`);
     const missing = [...stored].filter((id) => !records.some((record) => record.id === id));
     if (missing.length > 0) {
       printer.note(
@@ -166,7 +164,6 @@ async function endLeft(
   });
 }
 
-/** The ids of the deliveries that a correct receiver refuses. */
 const MUST_BE_REFUSED = /_(?:unsigned|short-signature|forged|tampered|oversized|no-secrets)$/;
 
 function readEffectsUrl(text: string): string {

@@ -53,7 +53,7 @@ async function list(context: CommandContext<SelectionFlags & { readonly undelive
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events, texts);
   if (events.length > 0 || complete) return EXIT.good;
-  printer.note('This shows nothing, because the list may have left out matching events.');
+  printer.note("This proves nothing, because the service's list may not contain every matching event.");
   return EXIT.failed;
 }
 
@@ -102,11 +102,11 @@ interface ReplayFlags extends SelectionFlags {
 
 function replayCommand(): Command {
   const command = new Command('replay')
-    .description('sign events and resend them to an endpoint, oldest first')
+    .description('re-sign events and resend them to an endpoint, oldest first')
     .argument('[ids...]', 'ids of the events, unless you pass --since or --all')
     .requiredOption('--to <url>', 'endpoint to send events to', parseEndpoint)
     .option('--after <id>', 'continue a stopped replay after this event')
-    .option('--all', 'replay every event in the list')
+    .option('--all', 'replay every event that the service lists')
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
   return addAction(command, replay, [
@@ -139,7 +139,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
     }
     rows.push(row);
     printRow(printer, row);
-    // Further events would go to the same wrong place.
+    // If the first response shows a wrong endpoint, later events would go to the same endpoint.
     if (rows.length === 1 && isWrongTarget(row.answer)) break;
   }
   noteNotDue(
@@ -157,14 +157,14 @@ async function replay(context: CommandContext<ReplayFlags>) {
     return EXIT.failed;
   }
   printer.note(summarise(rows, events.length));
-  // Events that are missing from the list were not sent. If ids were passed, every event was found.
+  // If ids were passed, every event was found, even if the list is incomplete.
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, and events that it left out were not sent. Pass the ids of these events, or use `stablehooks catch-up`, which can prove that no event is missing.',
+      "The service's list may be incomplete, and events that are missing from it were not sent. Pass the ids of these events, or use `stablehooks catch-up`, which can prove that no event is missing.",
     );
   }
-  // If several different events share an id, the wrong event may have been sent.
+  // If several different events share an id, the command may have sent the wrong one.
   const unsure =
     args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
   return complete && !unsure && unaccepted.length === 0 ? EXIT.good : EXIT.failed;
@@ -179,10 +179,7 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/**
- * Says how to continue. The next run starts with the first event that did not get a 2xx, so its exit code covers that
- * event.
- */
+/** The next run starts with the first event that did not get a 2xx, so that the exit code covers that event. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const refused = rows.find(({ answer }) => !isDelivered(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
@@ -221,20 +218,16 @@ function addSelectionFlags(command: Command, limit: number): Command {
 }
 
 interface Selection {
-  /** The selected events, oldest first. If several events share an id, only the first one in the list is selected. */
+  /** Oldest first. If several events share an id, only the one that is listed first is selected. */
   readonly events: readonly UnknownEvent[];
-  /** Each event's JSON as the service wrote it. */
+  /** The exact JSON from the service. */
   readonly texts: ReadonlyMap<UnknownEvent, string>;
-  /** The ids that several different events in the list share. At least one event with each id is selected. */
+  /** The ids that several different events share. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether the list is complete, which means that no limit can have truncated it and every element is an event. */
+  /** Whether every element is an event and no limit can have truncated the list. */
   readonly complete: boolean;
 }
 
-/**
- * Requests the list (once per type if several types are given) and selects events. The selection can be incomplete if a
- * limit truncated the list.
- */
 async function selectEvents({
   flags,
   settings,
@@ -248,7 +241,6 @@ async function selectEvents({
   if (from > to) throw usageError('--since must not be later than --until. Swap the two values.');
   const client = await settings.client();
   for (const type of types.filter((type) => !isEventType(type))) {
-    // The type is either newer than this release or misspelt.
     printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
   }
   const listAll = () => client.events.listWithProblems({ limit, signal });
@@ -287,11 +279,9 @@ const FILTERED_LATE =
   'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
- * Whether the service filters by type before it truncates the list, so that a short response for a type contains every
- * event of that type. This is shown in two cases. Either the list of all types was not truncated at all, or a response
- * for a type contains an event that the list of all types does not contain. The list of all types is requested twice
- * with the same limit, before and after the other responses. An event that was created or truncated in the meantime is
- * therefore in at least one of the two lists.
+ * Whether the service filters by type before it truncates the list, or did not truncate the list at all. A list of one
+ * type proves the former if it contains an event that neither list of all types contains. Those lists are read before
+ * and after, because events can be created in the meantime.
  */
 function isFilteredFirst(
   pages: readonly EventList[],
@@ -311,7 +301,7 @@ function pickEvents({ events, complete }: Selection, ids: readonly string[]): re
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may be incomplete: pass the --type of these events or a different --limit, or check the ids.'}`,
+      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : "The service's list may be incomplete: pass the --type of these events or a different --limit, or check the ids."}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

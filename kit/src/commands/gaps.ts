@@ -72,7 +72,7 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   return EXIT.failed;
 }
 
-const NO_POLL = 'No poll has read the list yet, so nothing is proven.';
+const NO_POLL = "No poll has read the service's event list yet, so nothing is proven.";
 const POLL_IN_APP = "Start your app's poller (createPoller).";
 const POLL_HERE = 'Run `stablehooks catch-up`.';
 
@@ -122,7 +122,6 @@ async function acknowledge(inbox: OpenInbox, { flags, printer }: CommandContext<
   return EXIT.good;
 }
 
-/** @throws {CommandError} exit 2 if the flags match no gap or more than one gap. */
 function findGap(
   open: readonly Gap[],
   { from, until }: { readonly from: number; readonly until: string | undefined },
@@ -156,7 +155,6 @@ function countGaps(count: number, state: string): string {
   return `${count === 0 ? 'No' : count} ${state} gap${count === 1 ? '' : 's'}`;
 }
 
-/** Describes a gap in words. For an open gap, the command that acknowledges it follows. */
 function toText(gap: Gap, place: InboxFlags): readonly Text[] {
   const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
   if (!isOpen(gap)) return [text];

@@ -1,4 +1,3 @@
-/** The commands that change events in an inbox without sending them. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { InboxOperations, InboxState } from 'stablehooks';
@@ -30,7 +29,7 @@ interface RequeueFlags extends SelectionFlags {
 
 type InboxRequeue = Exclude<Parameters<InboxOperations['requeue']>[0], string>;
 
-/** For each step that began but recorded no result: `done` if its effect happened, `again` to run the step again. */
+/** `done` if the step's effect happened, `again` to rerun the step. */
 type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
 
 const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly InboxState[];
@@ -38,12 +37,12 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed or expired events due now (or ignored events, with --ignored); one event is requeued first, and the rest only after your app has run it',
+      'make dead, failed or expired events due now (or ignored events, with --ignored); one event is requeued first, and the others only after your app has run that event',
     ),
     REQUEUEABLE,
   ).option(
     '--wait <duration>',
-    'how long to wait for a process to run the events; 0 makes all of them due without waiting',
+    'how long to wait for a process to run the events; 0 makes all events due without waiting',
     parseDuration,
     10_000,
   );
@@ -60,7 +59,7 @@ export function requeueCommand(): Command {
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
-    'for a step of a single event that began but recorded no result: NAME=done if its effect happened, NAME=again to run the step again',
+    "how to resolve a step that began but recorded no result: NAME=done if the step's effect happened, or NAME=again to rerun the step; requires the id of a single event",
     addStatement,
   );
   command.option(
@@ -73,16 +72,16 @@ export function requeueCommand(): Command {
   ]);
 }
 
-/** @throws {CommandError} exit 2 unless the text is NAME=done or NAME=again. */
 function addStatement(text: string, others: StepStatements = {}): StepStatements {
   const [, name = '', what] = /^(.+)=(done|again)$/.exec(text) ?? [];
   if (what !== 'done' && what !== 'again') {
-    throw usageError('Pass --step NAME=done if the effect of the step happened, or --step NAME=again.');
+    throw usageError(
+      'Pass --step NAME=done if the effect of the step happened, or --step NAME=again to rerun the step.',
+    );
   }
   return { ...others, [name]: what };
 }
 
-/** @throws {CommandError} exit 2 unless a single event is selected, and each named step began but recorded no result. */
 async function checkStatements(
   inbox: InboxOperations,
   ids: readonly string[],
@@ -99,7 +98,7 @@ async function checkStatements(
   );
 }
 
-/** The steps of an event that began but recorded no result. Whether their effects happened is unknown. */
+/** A step that began but recorded no result may have taken effect. */
 async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonly string[]> {
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }
@@ -109,10 +108,6 @@ function describeUnknownStep(step: string): string {
   return `its step ${name} began but recorded no result. Check whether the effect of the step happened, then pass --step ${name}=done or --step ${name}=again.`;
 }
 
-/**
- * Notes why events that are still dead, failed or leased were not requeued. Names the first event that has a step
- * without a result.
- */
 export async function noteSkipped(
   inbox: InboxOperations,
   held: readonly string[],
@@ -133,10 +128,7 @@ export async function noteSkipped(
   printer.note(`Skipped: ${countOf(skipped, 'event')} changed by another process.`);
 }
 
-/**
- * Requeues events in batches. If some events in a batch were not requeued, one more query finds those that are still
- * dead, failed or leased.
- */
+/** `held` contains the ids of the events that are still dead, failed or leased. */
 export async function requeueAll(
   inbox: InboxOperations,
   { ids, filter, ...how }: Selected & Pick<InboxRequeue, 'steps' | 'force' | 'by' | 'reason'>,
@@ -192,7 +184,7 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
       const { step: steps, force, reason, by = userName() } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);
       const isWatched = flags.wait > 0;
-      // The first event shows whether the app that uses this inbox runs events, and whether the cause is fixed.
+      // The first event shows whether the app runs events and whether the cause is fixed.
       const groups = isWatched && ids.length > 1 ? [ids.slice(0, 1), ids.slice(1)] : [ids];
       const tried: string[] = [];
       const held: string[] = [];
@@ -246,20 +238,17 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
   );
 }
 
-/** The time between two reads of the inbox while a command waits, in ms. */
 const LOOK_MS = 250;
 
 interface Watched {
-  /** The number of events in each state. */
   readonly states: Partial<Record<InboxState, number>>;
   /** Whether any event has left the state `received`. */
   readonly isTaken: boolean;
 }
 
-/** Whether a process has picked up the event and the event has not failed. */
 const isRun = ({ states: { dead = 0, failed = 0 }, isTaken }: Watched) => isTaken && dead + failed === 0;
 
-/** Waits until no event is due or leased, or until nothing has changed for `waitMs`. */
+/** `waitMs` limits the time without any change, not the total time. */
 async function watchRuns(
   inbox: InboxOperations,
   ids: readonly string[],
@@ -333,7 +322,7 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
       );
       const skipped = ids.length - discarded;
       printer.print({
-        text: `${countOf(discarded, 'event')} discarded: marked done without running a handler, so later deliveries are duplicates.`,
+        text: `${countOf(discarded, 'event')} discarded: marked done without running a handler, so later deliveries are treated as duplicates.`,
         data: { discarded, skipped },
       });
       if (skipped > 0)
@@ -352,7 +341,9 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
 
 export function importCommand(): Command {
   const command = addInboxFlags(
-    new Command('import').description('record as done the ids that your old handler has already processed'),
+    new Command('import').description(
+      'record as done the ids of events that your old handler has already processed',
+    ),
   ).requiredOption('--ids <file>', 'file with one id per line, or - for stdin');
   return addAction(command, importIds, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
 }
@@ -377,14 +368,13 @@ async function importIds({ flags, printer }: CommandContext<InboxFlags & { reado
   return withInbox(flags, work, { unused: true });
 }
 
-/** @throws {CommandError} exit 2 if the file contains no id, or if a line is not exactly one id. */
 function readIds(bytes: Uint8Array, name: string): readonly string[] {
   const lines = new TextDecoder().decode(bytes).split(/\r?\n/);
   const ids = new Set<string>();
   for (const [index, line] of lines.entries()) {
     const id = line.trim();
     if (id === '') continue;
-    // Otherwise, each line of a table or of JSON would be imported as the id of an event that does not exist.
+    // Otherwise, each line of a table or JSON file would be imported as the id of an event that does not exist.
     if (/[\s,;"{}[\]\p{Cc}\ufffd]/u.test(id))
       throw usageError(
         `${name}, line ${index + 1}: expected exactly one id. Write one id per line and nothing else.`,

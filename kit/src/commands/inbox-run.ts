@@ -1,4 +1,3 @@
-/** The command that sends events from an inbox to an endpoint, so that the endpoint runs them now. */
 import { Command } from 'commander';
 import { encodeEvent, type InboxOperations, type InboxState } from 'stablehooks';
 import { type EndpointAnswer, isBusy, isQueued, isWrongTarget } from '../io/answer.js';
@@ -46,24 +45,8 @@ async function run(context: CommandContext<RunFlags>) {
   );
 }
 
-/**
- * How an event ended.
- *
- * - `done`: a handler completed.
- *
- * - `queued`: the endpoint accepted the event to run it later, so the response does not show whether it takes effect.
- *
- * - `waits`: the event waits until another event with the same ordering key has finished.
- *
- * - `runs`: the app had already claimed the event, or the handler has not finished yet.
- *
- * - `elsewhere`: the endpoint uses a different inbox, so the app that uses this inbox ran no handler.
- *
- * - `refused`: no handler completed.
- */
 type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
-/** The note for each way in which an event can end, with the fix. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ['refused', 'No handler succeeded, so these events are still dead or failed, as before'],
   [
@@ -99,7 +82,7 @@ async function sendAll(
   let isInboxLost = false;
   for (const id of ids) {
     const last = rows.at(-1);
-    // Later events would run in the same wrong app or fail in the same way.
+    // Otherwise, later events would run in the same wrong app or fail for the same reason.
     if (signal.aborted || isInboxLost || last?.end === 'elsewhere' || (last && isWrongTarget(last.answer)))
       break;
     let reached: keyof typeof LEFT = 'selected';
@@ -118,7 +101,7 @@ async function sendAll(
     } catch (error) {
       failed += 1;
       printer.note(`${toPlain(id)} ${LEFT[reached]}: ${toFailure(error).message}`);
-      // The inbox counts as lost only if it fails a second time, because the first failure can concern this event only.
+      // The inbox counts as lost only if it fails again, because the first failure may concern only this event.
       isInboxLost = await inbox.find(id).then(
         () => false,
         () => true,
@@ -141,17 +124,14 @@ async function sendAll(
   return rows.length === ids.length && rows.every(({ end }) => end === 'done') ? EXIT.good : EXIT.failed;
 }
 
-/** What happened to an event if the inbox failed, by the last step that succeeded. */
+/** The keys name the last step that succeeded before the inbox failed. */
 const LEFT = {
   selected: 'was neither requeued nor sent',
   requeued: "is due but was not sent, so the app's redrive() or poller will run it",
   sent: 'is due and was sent, but the response was not recorded, so it may run again',
 } as const;
 
-/**
- * Makes an event due. If another process changed the event, the event could run twice, so this function prints a note
- * and returns `undefined`.
- */
+/** Returns `undefined` if another process changed the event, because the event could then run twice. */
 async function takeOrNote(
   id: string,
   inbox: InboxOperations,
@@ -177,13 +157,8 @@ async function takeOrNote(
 }
 
 /**
- * Records the response to an event, unless the endpoint has recorded it in this inbox itself. A dead event becomes dead
- * again if no handler ran. An event stays received if it is queued or waits for another event with the same ordering
- * key, so that it can be claimed later.
- *
  * In the inbox of an app, a 2xx that leaves the inbox unchanged does not count as an effect, because a page at a wrong
- * path or another app may have responded. The response alone counts only in an inbox that `catch-up` or `listen`
- * created.
+ * path or another app may have responded.
  */
 async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
   const { event } = record;
@@ -200,8 +175,7 @@ async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: Ope
   let claim = await inbox.claim(event, how);
   if (claim.state === 'waiting') {
     if (!isDone) return isBusy(answer) || !isRunByApp ? 'waits' : 'refused';
-    // The event took effect, and must not take effect again. No handler runs under this lease, so the claim needs no
-    // key.
+    // The event must not take effect again. No handler runs under this lease, so the claim needs no key.
     claim = await inbox.claim(event, { ...how, key: undefined });
   }
   const end = isDone ? 'done' : isAccepted ? 'elsewhere' : 'refused';

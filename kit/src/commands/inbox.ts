@@ -74,7 +74,6 @@ async function list({ flags, printer }: CommandContext<FilterFlags & { readonly 
     const records: InboxRecord[] = [];
     let matching = 0;
     let unread = 0;
-    // The command reads every page before it reports that no event matches.
     for await (const record of findEvents(inbox, filter, { order: 'newest', onUnread: () => unread++ })) {
       matching += 1;
       if (matching <= limit) records.push(record);
@@ -183,13 +182,11 @@ async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: Comma
   return EXIT.good;
 }
 
-/** Returns the record as JSON, with the stored text of its event. */
 function toJson({ event, ...record }: InboxRecord, more: object = {}): string {
   const rest = JSON.stringify({ ...withTimes(record), ...more });
   return `${rest.slice(0, -1)},"event":${event === null ? 'null' : encodeEvent(event)}}`;
 }
 
-/** Returns the record with its times as ISO 8601 strings. */
 function withTimes(record: Omit<InboxRecord, 'event'>): object {
   const { receivedAt, updatedAt, dueAt, history } = record;
   return {
@@ -263,7 +260,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>) {
   });
 }
 
-/** Counts the done events that `prune` would prune, according to this machine's clock. */
+/** The count is based on this machine's clock. */
 async function countPrunable(
   inbox: InboxOperations,
   { olderThanMs, signal }: { readonly olderThanMs: number; readonly signal: AbortSignal },
@@ -272,7 +269,7 @@ async function countPrunable(
   let count = 0;
   for await (const { event, receivedAt, updatedAt } of findEvents(inbox, { state: 'done' })) {
     signal.throwIfAborted();
-    // The events that were received first come first, and no event is done before it is received.
+    // Events come in the order in which they were received, and no event is done before it is received.
     if (receivedAt > until) break;
     if (event !== null && updatedAt <= until) count += 1;
   }

@@ -10,7 +10,7 @@ import { addAction, type CommandContext } from '../io/settings.js';
 import { toShellWord } from '../shell-word.js';
 
 interface Program {
-  /** The name of the program's folder in `examples`. */
+  /** The program's folder in `examples`. */
   readonly name: string;
   readonly framework: string;
   readonly database: string;
@@ -26,13 +26,12 @@ const PROGRAMS: readonly Program[] = [
   { name: 'lambda-postgres', framework: 'lambda', database: 'postgres' },
 ];
 
-/** The programs for specific tasks. These programs can be chosen only by name. */
 const TASKS = ['payout', 'rotation', 'reconcile-nightly'];
 
 const FRAMEWORKS = [...new Set(PROGRAMS.map(({ framework }) => framework))];
 const DATABASES = [...new Set(PROGRAMS.map(({ database }) => database))];
 
-/** The content of `.gitignore`, which is written here because npm leaves such files out of packages. */
+/** npm leaves `.gitignore` files out of packages. */
 const GITIGNORE =
   'node_modules\n.env\n*.db*\ndist\ngenerated\n.next\n.wrangler\nworker-configuration.d.ts\nnext-env.d.ts\n';
 
@@ -87,7 +86,6 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
   return EXIT.good;
 }
 
-/** Returns the program that the flags select. Asks the user for missing choices. */
 async function choose({ framework, database }: InitFlags, signal: AbortSignal): Promise<string> {
   const chosen = framework ?? (await ask('Framework', FRAMEWORKS, signal));
   const fitting = PROGRAMS.filter((program) => program.framework === chosen);
@@ -107,7 +105,7 @@ async function ask(what: string, choices: readonly string[], signal: AbortSignal
       `Pass --${what.toLowerCase()}: ${choices.join(', ')}. This command asks only in a terminal.`,
     );
   const question = `${what} (${choices.join(', ')}): `;
-  // With `terminal`, readline would handle Ctrl-C itself.
+  // With `terminal: true`, readline would handle Ctrl-C itself.
   const lines = createInterface({ input: process.stdin, terminal: false, signal });
   try {
     process.stderr.write(question);
@@ -122,7 +120,6 @@ async function ask(what: string, choices: readonly string[], signal: AbortSignal
   throw usageError(`Nothing was chosen. Pass --${what.toLowerCase()}: ${choices.join(', ')}.`);
 }
 
-/** @throws {CommandError} exit 2 if the folder cannot be read or already contains one of the files. */
 async function refuseFilesInTheWay(folder: string, files: readonly string[]): Promise<void> {
   const names = new Set(files.map((file) => file.split(/[\\/]/)[0]));
   const present = await readdir(folder).catch((error: NodeJS.ErrnoException) => {

@@ -22,7 +22,7 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>) {
-  // If the inbox is unusable, the command fails here, before it serves the page.
+  // If the inbox is unusable, the command must fail before it serves the page.
   await withInbox(flags, async (opened) => opened.readNote(POLL_NOTE));
   await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
@@ -45,11 +45,11 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
   }
 }
 
-/** Returns an inbox that is opened again at the next call if a call failed or if its file was replaced. */
+/** If a call fails or the file is replaced, the next call reopens the inbox. */
 function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
-  /** Closes the failed inbox only once, even if several calls fail together. Never closes an inbox that was opened since. */
+  /** Several calls can fail together, but the failed inbox must be closed only once, and its replacement must stay open. */
   async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
     if (failed === undefined || opened !== failed) return;
     opened = undefined;

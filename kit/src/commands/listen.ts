@@ -44,7 +44,7 @@ import {
 } from '../io/settings.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
-/** If this process is killed during a poll, no other process can poll for this long, in ms. */
+/** In ms. If this process is killed during a poll, no other process can poll until this time has passed. */
 const POLL_LEASE_MS = 10_000;
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
@@ -60,14 +60,14 @@ export function listenCommand(): Command {
   const command = addInboxFlags(
     new Command('listen').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `where to keep the state: ${INBOX_PLACE}; you can use your app's inbox (default: in memory)`,
+      about: `where to keep the state: ${INBOX_PLACE}; can be your app's inbox (default: in memory)`,
       required: false,
     },
   )
     .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'ignore events created before this start date, which applies only to a new inbox (default: now)',
+      'ignore events created before this start date; a used inbox keeps its own start date (default: now)',
       parseMoment,
     )
     .option('--interval <duration>', 'time between polls', parseWait, 2_000)
@@ -99,7 +99,6 @@ async function listen(context: CommandContext<ListenFlags>) {
 
 type Inspection = Awaited<ReturnType<typeof inspect>>;
 
-/** Serves the page of `--inspect`, and returns the functions that update it. */
 async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>, inbox: OpenInbox) {
   let last: LastReport | undefined;
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
@@ -171,7 +170,7 @@ async function forward(
         `Another process is polling with this inbox, so this command stops. If that process was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
       );
     }
-    // A failure of the first poll means a wrong setting. Later failures can be temporary.
+    // If the first poll fails, a setting is wrong. Later failures can be temporary.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
     else service.lost(`${serviceError.message} Retrying every ${formatDuration(flags.interval)}.`);
@@ -193,7 +192,6 @@ async function forward(
 
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);
 
-/** Prints a line when an endpoint or the service stops responding, and another line when the responses resume. */
 function createOutage(printer: Printer, name: string) {
   let lost = false;
   return {
@@ -212,7 +210,6 @@ function createOutage(printer: Printer, name: string) {
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
-  /** The ids of the events for which this command has already printed that no handler ran. */
   const unhandled = new Set<string>();
   const adviseOnce = (topic: string, advise: () => void) => {
     if (!advised.has(topic)) advise();
@@ -225,7 +222,7 @@ function createAttemptLog(printer: Printer, url: string) {
       if (isReached) endpoint.answered();
       const isRepeated = isUnhandled(attempt) && unhandled.has(attempt.event.id);
       if (isUnhandled(attempt)) unhandled.add(attempt.event.id);
-      // While the endpoint does not respond or has no handler, each event is printed once.
+      // While the endpoint does not respond or has no handler, each event is printed only once.
       const isNews = isReached ? !isRepeated : !endpoint.isLost() || attempt.attempt === 1;
       if (isNews || printer.json) printAttempt(printer, attempt);
       if (!isReached)
@@ -234,7 +231,7 @@ function createAttemptLog(printer: Printer, url: string) {
         );
       if (statusOf(answer) === 401) {
         const doctor = `To find out why, run \`stablehooks doctor ${url}\`.`;
-        adviseOnce('401', () => printer.note(`The endpoint refuses the signature. ${doctor}`));
+        adviseOnce('401', () => printer.note(`The endpoint rejects the signature. ${doctor}`));
       }
       if (isWithoutEffect(answer)) {
         adviseOnce(outcomeOf(answer) ?? '', () => noteUnaccepted(printer, [answer]));
@@ -243,15 +240,10 @@ function createAttemptLog(printer: Printer, url: string) {
   };
 }
 
-/** Whether the endpoint returned a 2xx without running a handler. */
 function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
   return nextInMs !== null && isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
-/**
- * Prints an attempt on one line. The line of a failed attempt or of a retry includes the number of the attempt. The
- * time until the next attempt follows if there will be one.
- */
 function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: ForwardingAttempt): void {
   const { event, answer } = delivery;
   const at = new Date();

@@ -79,7 +79,7 @@ export function reconcileCommand(): Command {
       '--time-column <name>',
       "column with the event's created_at, including a UTC offset; entries outside the span are left out",
     )
-    .option('--amount-column <name>', 'column with a decimal amount to compare with the event')
+    .option('--amount-column <name>', "column with a decimal amount to compare with the event's amount")
     .option('--amount-field <path>', 'path to the amount in the event (default: payload.amount)')
     .option(
       '--currency-field <path>',
@@ -98,7 +98,7 @@ export function reconcileCommand(): Command {
     .option('--delimiter <character>', 'column separator', parseDelimiter, ',')
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
-    .option('--dry-run', 'only compare; do not record in the inbox the events that are missing from it');
+    .option('--dry-run', 'only compare; do not add missing events to the inbox');
   addServiceFlags(addPollFlags(command));
   return addAction(command, run, [
     'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',
@@ -170,7 +170,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
     });
     progress.clear();
     report.end(result);
-    // Otherwise an empty column would match a misspelt path.
+    // Otherwise, an empty column would match a misspelt path.
     const unknown = pairs.filter(({ path }) => !paths.has(path));
     if (result.totals.compared > 0 && unknown.length > 0) {
       const names = unknown.map(({ path }) => path).join(', ');
@@ -187,9 +187,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
 interface Entry {
   readonly id: string;
   readonly createdAt: string | undefined;
-  /** The amount in its normalised form. */
   readonly amount: string | undefined;
-  /** The values in the columns that `--compare` names, by column. */
   readonly texts: ReadonlyMap<string, string>;
 }
 
@@ -226,7 +224,7 @@ function readEntry({ line, values }: LedgerRow, flags: ReconcileFlags, columns: 
   return { id, createdAt, amount, texts };
 }
 
-/** A column of the ledger and a path in the event. The texts in both places must be equal. */
+/** The text in the ledger's column must equal the text at the event's path. */
 interface Pair {
   readonly column: string;
   readonly path: string;
@@ -261,7 +259,7 @@ function compareEntry(
   return differences;
 }
 
-/** Returns the value at the path: a string unchanged, any other value as JSON, or `undefined` if there is no value. */
+/** Returns a string unchanged and any other value as JSON. */
 function textAt(event: UnknownEvent, path: string): string | undefined {
   const value = valueAt(event, path);
   if (value === undefined || value === null) return undefined;
@@ -283,7 +281,7 @@ function parseDelimiter(value: string): string {
   throw new InvalidArgumentError('Pass a single character, such as ; or \\t.');
 }
 
-/** The progress bar of the current step. Progress in the ledger is measured in bytes. */
+/** Progress through the ledger is measured in bytes. */
 function createProgress(printer: Printer, file: LedgerFile) {
   let bar: Progress | undefined;
   let [label, last] = ['', 0];
@@ -300,7 +298,7 @@ function createProgress(printer: Printer, file: LedgerFile) {
   };
 }
 
-/** The maximum number of findings of each kind that are printed as text. */
+/** The maximum number of findings per kind in text output. JSON and CSV have no maximum. */
 const MAX_SHOWN = 20;
 
 const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];
@@ -375,14 +373,14 @@ function toText(
   }
 }
 
-/** Whether the span has no event, or no entry to compare. Everything agrees in that case, but this proves nothing. */
+/** If there is nothing to compare, agreement proves nothing. */
 function isEmptyComparison({ agree, totals }: ReconcileResult, comparesValues: boolean): boolean {
   const isNothingKnown = totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
   return agree && (isNothingKnown || (comparesValues && totals.compared === 0));
 }
 
 const NOTHING =
-  'Nothing was compared: the span has no events, or the ledger has no entries for them. Check --since, --until and the file.';
+  'Nothing was compared: the span has no events, or the ledger has no entries for them. Check --since, --until and the ledger file.';
 
 function countEntries(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;

@@ -50,7 +50,6 @@ interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
 
 type ChanceFlags = Readonly<Partial<Record<keyof FaultsInput, string>>>;
 
-/** The faults that occur with a probability. Each of them has a flag. */
 const CHANCES = {
   deliveries: {
     drop: 'an attempt never arrives',
@@ -58,7 +57,7 @@ const CHANCES = {
     reorder: 'an event arrives after later events',
     delay: 'an event arrives late',
     corruptSignature: 'an attempt has a wrong signature',
-    reserialise: 'a body is serialized again after signing',
+    reserialise: 'a body is reserialized after signing',
     cut: 'an attempt is cut off halfway',
     reset: 'an attempt arrives, but the connection is reset before the response',
   },
@@ -152,11 +151,7 @@ export function sandboxCommand(): Command {
     )
     .option('--list-cap <number>', 'maximum number of events in one list response', parseCount)
     .option('--list-filter-after-cap', 'filter by type only after the list is truncated to its limit')
-    .option(
-      '--list-lag <duration>',
-      'how long it takes until a new event appears in the list',
-      parseDuration,
-    );
+    .option('--list-lag <duration>', 'how long a new event takes to appear in the event list', parseDuration);
   return addAction(command.optionsGroup('Options:'), runSandbox, [
     'stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2',
   ]);
@@ -186,7 +181,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
     initialBalance: flags.balance,
     endpoints: to.map((url) => ({ url: parseEndpoint(url), encoding, signatureHeader: header })),
   });
-  // The inspector accepts only this machine, so the sandbox must listen where 127.0.0.1 reaches it.
+  // The inspector accepts requests only from this machine, so the sandbox must be reachable at 127.0.0.1.
   const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
   const inspector = isReached ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
@@ -214,7 +209,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
-        // Only generated values are printed. Values that the user set are not.
+        // Generated values are printed, but values that the user set are not.
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },
@@ -230,7 +225,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
 
 interface Greeting {
   readonly url: string;
-  /** The URL of the inspector, with its token. */
+  /** Contains the inspector's token. */
   readonly inspector: string | undefined;
   readonly endpoints: readonly { readonly url: string }[];
   readonly seed: number;
@@ -242,7 +237,7 @@ function greet(printer: Printer, greeting: Greeting): void {
   const { url, inspector, endpoints, seed, settings } = greeting;
   const text = [
     `The service is running at ${url}`,
-    // The URL nearly fills a line, so it gets a line of its own.
+    // The URL nearly fills a line, so it gets its own line.
     ...(inspector === undefined
       ? ['The inspector is off: it needs a --host that this machine can reach as 127.0.0.1.']
       : ['The inspector shows every delivery and why it failed:', inspector]),
@@ -269,16 +264,15 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
   };
 }
 
-/** @param namesEndpoint - whether each row must name its endpoint, because there are several endpoints. */
 function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
-  // The entry for the attempt already says this.
+  // The entry for the attempt already reports the delivery.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
   const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
   printer.print({ text: { whole: text }, data: entry });
 }
 
-/** Returns the entry without the queries of endpoint URLs, because a query can contain a token. */
+/** The query of an endpoint URL can contain a token. */
 function withoutQueries(entry: FeedEntry): FeedEntry {
   const hide = <Named extends { readonly url: string }>(named: Named) => ({
     ...named,
@@ -301,7 +295,7 @@ function toWords({ kind, data }: FeedEntry, namesEndpoint: boolean): readonly st
   return [kind, ...words];
 }
 
-/** Groups of fields. For each entry, the first group that the entry has is printed. */
+/** Each entry is printed with the fields of the first matching group. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(

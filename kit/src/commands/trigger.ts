@@ -70,11 +70,10 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times * sender.rowsPerEvent;
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
-  /** The outcomes that the endpoint returned for the second copies. */
+  /** The outcome of each second copy. */
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
-  /** Whether the first responses show that the events go to the wrong place. */
   let isWrong = false;
 
   async function fireOnce(event: UnknownEvent, copy: Copy): Promise<void> {
@@ -86,7 +85,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
     }
-    // A sandbox delivers each event to all of its endpoints. The place is wrong only if all of them respond this way.
+    // A sandbox delivers each event to all its endpoints, so the target is wrong only if every response says so.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     isWrong = rows.length === first.length && first.every(isWrongTarget);
   }
@@ -106,7 +105,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
-    printer.note('The sandbox opens this connection, and it uses its own environment and network.');
+    printer.note('The sandbox opens this connection, so the environment and network of the sandbox apply.');
   }
   if (isWrong && rows.length < total)
     printer.note('Stopped: the first response shows that the URL or the secret is wrong.');
@@ -127,12 +126,12 @@ async function trigger(context: CommandContext<TriggerFlags>) {
 
 type Json = Record<string, unknown>;
 
-/** Creates events from the example for the type and from the flags. Each event has its own id unless `--set` sets the id. */
+/** Each event has its own id unless `--set` sets the id. */
 async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
 ): Promise<() => UnknownEvent> {
-  // Loaded only here, because loading this module takes longer than printing `--help`.
+  // Loading this module takes longer than printing `--help`.
   const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
@@ -149,11 +148,11 @@ async function readDraft(
   return draft;
 }
 
-/** Parses one `--set`. `=` sets a string, because amounts are strings in this service. `:=` sets JSON. */
+/** `=` sets a string, because the service's amounts are strings. `:=` sets JSON. */
 function parseAssignment(assignment: string): (event: Json) => void {
   const [, path = '', operator, value = ''] = /^([\w.-]+?)(:?=)(.*)$/s.exec(assignment) ?? [];
   const names = path.split('.');
-  // Outside the payload only these two fields can be set, as strings.
+  // Outside the payload, only these two fields can be set, and only to strings.
   const allowed = names[0] === 'payload' || ((path === 'id' || path === 'created_at') && operator === '=');
   if (!allowed || operator === undefined || names.includes('__proto__') || names.includes('')) {
     throw usageError(
@@ -194,9 +193,9 @@ function parseJson(value: string, path: string): unknown {
 }
 
 interface EventSender {
-  /** How many rows one call of `fire` returns. There is one row per endpoint. */
+  /** The number of endpoints, because `fire` returns one row per endpoint. */
   readonly rowsPerEvent: number;
-  /** Sends one event and waits for the responses. In the sandbox, the event gets a different id. */
+  /** In the sandbox, the event gets a different id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
 }
 
@@ -232,22 +231,18 @@ async function chooseFire({
 const NO_ENDPOINT =
   'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
 
-/**
- * Fires events in the sandbox, and waits for the first attempt at each endpoint. If an event was fired before, it is
- * redelivered.
- */
+/** An event that has already been fired is redelivered. */
 async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): Promise<EventSender> {
-  // Loaded only here, because an event that is sent directly does not need the sandbox client.
+  // An event that is sent directly does not need the sandbox client.
   const { connectSandbox } = await import('../io/sandbox-client.js');
   const sandbox = await connectSandbox(settings, options);
   const { endpoints } = sandbox;
   if (endpoints.length === 0) throw usageError(NO_ENDPOINT);
   const fired = new WeakMap<UnknownEvent, string>();
 
-  /** Fires or redelivers the event, and returns its id and the new deliveries. */
   async function begin(event: UnknownEvent) {
     const known = fired.get(event);
     const earlier = known === undefined ? [] : await sandbox.deliveries(known);

@@ -15,10 +15,10 @@ export function verifyCommand(): Command {
     .requiredOption('--signature <value>', 'value of the signature header')
     .option(
       '--other <file>',
-      'file with the body of another delivery that the signature may belong to; can be repeated',
+      'file with the body of another delivery, in case the signature belongs to it; can be repeated',
       collect,
     );
-  // `--signature` contains only the value of the header, so the name of the header has no effect.
+  // `--signature` contains only the value of the header, so the header's name has no effect.
   addSecretFlags(command, { header: false });
   return addAction(command, verify, ['stablehooks verify --body body.json --signature 5d41…']);
 }

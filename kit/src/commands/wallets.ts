@@ -73,7 +73,7 @@ async function limits({ args, flags, settings, printer }: CommandContext<LimitFl
   return printWallet(printer, wallet, { id, ...input });
 }
 
-/** Reads both limits, because the service does not specify whether an omitted limit stays unchanged. */
+/** The service does not specify whether an omitted limit stays unchanged. */
 function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   if (perTx === undefined && daily === undefined) return undefined;
   if (perTx !== undefined && daily !== undefined) return { perTx, daily };
@@ -82,7 +82,7 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-/** Prints the wallet (on stderr if stdout cannot be written), and notes each field that differs from the request. */
+/** If stdout fails, prints the wallet on stderr, so that the id of a new wallet is not lost. */
 async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wallet>): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [
@@ -106,7 +106,6 @@ async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wall
   return interruptedExit();
 }
 
-/** The fields of the wallet that differ from the request. */
 function findDiffering(wallet: Wallet, asked: Partial<Wallet>): readonly string[] {
   const { limits, allowlist, ...fields } = asked;
   const [granted, targets] = [[...wallet.allowlist].sort(), [...(allowlist ?? wallet.allowlist)].sort()];

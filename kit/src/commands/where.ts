@@ -1,4 +1,3 @@
-/** Prints the history of one movement: its events in order, and whether polls prove that no later event is missing. */
 import { Command } from 'commander';
 import { createdAtMs, encodeEvent } from 'stablehooks';
 import { findMovement } from '../explain/movement.js';

@@ -1,25 +1,17 @@
-/** How an endpoint responded to a delivery, and what the response shows. */
 import { connectionFailure } from '../explain/connection.js';
 
 /** Sandbox faults that prevent a response. */
 export const LOSSES = ['drop', 'cut', 'reset'] as const;
 
 /**
- * How an endpoint responded.
- *
- * - `reply`: the endpoint returned a status. `outcome` and `code` come from the response of a stablehooks receiver.
- *
- * - `silence`: the endpoint did not respond within the time limit.
- *
- * - `unreachable`: the connection failed or broke. `reason` is the system's error code.
- *
- * - `lost`: a sandbox fault dropped the delivery or, if `fault` is `reset`, the response.
+ * `unreachable`: `reason` is the system's error code. `lost`: a sandbox fault dropped the delivery or, if the fault is
+ * `reset`, only the response.
  */
 export type EndpointAnswer = { readonly elapsedMs: number } & (
   | (ReplyReport & {
       readonly kind: 'reply';
       readonly status: number;
-      /** The target of a redirect, unchanged. */
+      /** The target of a redirect. */
       readonly location?: string | undefined;
       /** The sandbox fault that made the signature wrong. */
       readonly fault?: string | undefined;
@@ -29,22 +21,18 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
   | { readonly kind: 'lost'; readonly fault: (typeof LOSSES)[number] }
 );
 
-/** What the body of a response reports, as text. A part that the body does not contain is `undefined`. */
 export interface ReplyReport {
   readonly outcome: string | undefined;
   readonly code: string | undefined;
   /** Whether the response is an HTML page. @default false */
   readonly isPage?: true;
-  /** Whether the response is longer than 65,536 bytes. The outcome is then not known. @default false */
+  /** Whether the response is longer than 64 KiB. If so, the outcome is unknown. @default false */
   readonly isCut?: true;
 }
 
 export const MAX_REPLY_BYTES = 65_536;
 
-/**
- * Reads what the body of a response reports. If the body was truncated, pass more than {@link MAX_REPLY_BYTES} bytes of
- * it, so that this function can tell.
- */
+/** If the body is truncated, pass more than {@link MAX_REPLY_BYTES} bytes, so that the truncation is detected. */
 export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   const unknown = { outcome: undefined, code: undefined };
   const text = new TextDecoder().decode(reply);
@@ -63,7 +51,7 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
 
 type Reply = Readonly<Record<string, unknown>>;
 
-/** Returns the failure that is reported by a receiver not built with stablehooks. The text can contain a payload. */
+/** Returns only the name of the field that reports the failure, because the field's text can contain a payload. */
 function failureIn(reply: Reply): string | undefined {
   const isSet = (name: string) =>
     Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
@@ -74,24 +62,18 @@ function failureIn(reply: Reply): string | undefined {
   );
 }
 
-/**
- * Whether the response is a 2xx, after which the sender does not send the event again. Only a 2xx counts as delivered,
- * even if no handler ran.
- */
+/** After any 2xx, even if no handler ran, the sender does not resend the event. */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   return status >= 200 && status < 300;
 }
 
-/**
- * Whether the endpoint refused the signature with a 401 or 403. Any other 4xx does not show that the endpoint checked
- * the signature.
- */
+/** Only a 401 or 403 shows that the endpoint checked the signature. */
 export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
 
-/** Whether the response shows that the URL or the secret is wrong. Further deliveries would get the same response. */
+/** If the target is wrong, further deliveries would get the same response. */
 export function isWrongTarget(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);
@@ -101,27 +83,21 @@ export function isWrongTarget(answer: EndpointAnswer): boolean {
   return answer.kind === 'unreachable' || isElsewhere || isPage || isSignatureRefused(answer);
 }
 
-/** Returns the status of the response, or 0 if there was no response. */
+/** Returns 0 if there was no response. */
 export function statusOf(answer: EndpointAnswer): number {
   return answer.kind === 'reply' ? answer.status : 0;
 }
 
-/** Returns the sandbox fault that made the signature wrong, if there was one. */
 export function faultOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.fault : undefined;
 }
 
-/** Which copy of an event a command sent. */
 export type Copy = 'first' | 'repeated';
 
 /**
- * Whether the response shows that the endpoint handled or enqueued the event. Commands that send events succeed only
- * with such a response. A stablehooks receiver returns a 2xx with `handled` or `queued`. Any other receiver returns a
- * 2xx whose body is neither a page nor JSON with an outcome, a code or a failure report. A truncated response shows
- * nothing.
- *
- * For the repeated copy, only `duplicate` is a success. `handled` is a failure, because the handler ran twice. If a
- * sandbox fault made the signature wrong, every 2xx is a failure.
+ * Whether the response shows that the endpoint handled or queued the event. Without stablehooks, a receiver shows this
+ * with a 2xx whose body is neither a page nor JSON with an outcome, a code or a failure report. For the repeated copy,
+ * `handled` is a failure, because the handler ran twice.
  */
 export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolean {
   if (answer.kind !== 'reply' || !isDelivered(answer) || faultOf(answer) !== undefined) return false;
@@ -132,33 +108,31 @@ export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolea
 
 const SUCCESS = { first: 'handled', repeated: 'duplicate' } as const;
 
-/** Whether the response is a 2xx, but does not show that the endpoint has handled or enqueued the event. */
+/** Whether the response is a 2xx but does not show that the endpoint handled or queued the event. */
 export function isWithoutEffect(answer: EndpointAnswer): boolean {
   const isShown = isAccepted(answer) || isAccepted(answer, 'repeated');
   return isDelivered(answer) && faultOf(answer) === undefined && !isShown;
 }
 
-/** Whether the response reports that the endpoint has no handler for the event: a 2xx with `ignored` or `parked`. */
 export function reportsNoHandler(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && ['ignored', 'parked'].includes(outcomeOf(answer) ?? '');
 }
 
-/** Whether the endpoint accepted the event to run it later. The response then does not show the effect. */
+/** The response to a queued event does not show whether the event takes effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
 
-/** Whether another delivery of the event, or another process of the endpoint, is running the event or must run it. */
+/** Whether another delivery or another process is running the event or must run it. */
 export function isBusy(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
 }
 
-/** Returns the outcome in the response of a stablehooks receiver, or `undefined` for any other receiver. */
 export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/** Describes the response in a few words, such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`. */
+/** Returns a text such as `200 handled`, `401 ERR_SIGNATURE_MISMATCH` or `no response in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;
   if (answer.kind === 'lost')
@@ -178,12 +152,11 @@ export function isAnswerLost({ fault }: { readonly fault: string }): boolean {
   return fault === 'reset';
 }
 
-/** Formats a time limit the way people type it, such as `400 ms` or `1.5 s`. The measured time is rounded. */
+/** Rounds the measured time, so that it reads like a time limit, such as `400 ms` or `1.5 s`. */
 function formatWait(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }
 
-/** Whether the endpoint's inbox is holding the event back until its retry time. */
 export function isNotDue(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
 }

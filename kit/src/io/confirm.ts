@@ -1,13 +1,12 @@
 import { createInterface } from 'node:readline';
 
-/** Whether a person can answer a question, because standard input and stderr are a terminal. */
 export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Asks a question on stderr. Only `y` and `yes` mean yes. The end of the input and Ctrl-C mean no. */
+/** The end of the input and Ctrl-C count as no. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
-  // With `terminal`, readline would handle Ctrl-C itself.
+  // With `terminal: true`, readline would handle Ctrl-C itself.
   const lines = createInterface({ input: process.stdin, terminal: false, signal });
   try {
     process.stderr.write(`${question} [y/N] `);

@@ -8,20 +8,18 @@ export interface DeliveryRequest {
   readonly method?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
-  /** How long to wait for the response, in ms. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Cuts the connection after this many bytes of the body. @default the whole body is sent */
+  /** Closes the connection after this many bytes of the body. @default sends the whole body */
   readonly cutAtBytes?: number | undefined;
-  /** Sends the body in pieces, with a pause of this many ms between them. @default 0, in one piece */
+  /** Sends the body in pieces, with pauses of this many ms. @default 0, which sends one piece */
   readonly pauseMs?: number | undefined;
-  /** Sends the body without its length, in chunks (`Transfer-Encoding: chunked`). @default false */
+  /** Sends the body in chunks, without its length (`Transfer-Encoding: chunked`). @default false */
   readonly chunked?: boolean | undefined;
 }
 
 const PIECES = 3;
 
-/** A response, with its headers and the start of its body. */
 export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
   /** The first 64 KiB of the body. */
@@ -29,13 +27,12 @@ export interface Reply {
 }
 
 export interface Delivered {
-  /** What the response shows. The body is left out, because commands keep thousands of these objects. */
+  /** Contains no body, because commands keep thousands of these objects. */
   readonly answer: EndpointAnswer;
-  /** The response, or `undefined` if there was none. */
   readonly reply: Reply | undefined;
 }
 
-/** Sends one request. Never rejects, and does not follow redirects. */
+/** Never rejects and never follows redirects. */
 export function deliver(url: string, delivery: DeliveryRequest): Promise<Delivered> {
   const start = performance.now();
   const elapsedMs = () => Math.round(performance.now() - start);
@@ -84,7 +81,6 @@ function toRecord(headers: NodeJS.Dict<string[]>): Readonly<Record<string, strin
   return Object.fromEntries(Object.entries(headers).map(([name, values = []]) => [name, values.join(', ')]));
 }
 
-/** @throws Node's error if a header or the URL is not valid in a request. */
 function begin(
   url: string,
   { method = 'POST', headers, body, signal, chunked = false }: DeliveryRequest,
@@ -93,7 +89,7 @@ function begin(
   const sized = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length };
   const length = method === 'GET' ? {} : sized;
   return request(url, {
-    // Each request opens a new connection, because the other side could close a kept connection just as it is reused.
+    // The endpoint could close a reused connection just as a request is sent.
     agent: false,
     method,
     headers: { ...headers, ...length },

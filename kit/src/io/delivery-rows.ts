@@ -1,4 +1,3 @@
-/** Prints a row for each delivery, explains failures, and prints a summary. */
 import type { UnknownEvent } from 'stablehooks';
 import { explainAnswer } from '../explain/replies.js';
 import {
@@ -17,11 +16,11 @@ import { countAlike, type Printer, toPlain } from './output.js';
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
-  /** The endpoint's URL, if the command delivers to several endpoints. */
+  /** Set only if the command delivers to several endpoints. */
   readonly endpoint?: string | undefined;
 }
 
-/** Prints one delivery: green for the expected response, yellow for any other 2xx, red otherwise. */
+/** Prints the expected response in green, any other 2xx in yellow and everything else in red. */
 export function printRow(
   printer: Printer,
   { event, answer, endpoint }: DeliveryRow,
@@ -38,7 +37,6 @@ export function printRow(
   });
 }
 
-/** A row for `--json`. */
 export function toRowData({ event, answer, endpoint }: DeliveryRow): object {
   return { id: event.id, type: event.type, ...(endpoint !== undefined && { endpoint }), ...toData(answer) };
 }
@@ -57,10 +55,7 @@ function toData(answer: EndpointAnswer): object {
   return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
 }
 
-/**
- * Explains each kind of response that is not a success, and how to fix the problem. Each kind is explained only once.
- * For events that are not due, {@link noteNotDue} prints the note instead.
- */
+/** Explains each kind of response only once. For events that are not due, {@link noteNotDue} prints the note. */
 export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
   for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} × ${toPlain(meaning)}`);
@@ -71,7 +66,7 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   if (fault !== undefined && isDelivered(answer))
     return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
+    return `correctly rejected: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)
@@ -84,11 +79,10 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? `${describeAnswer(answer)}: ${meaning}` : meaning;
 }
 
-/** The meaning of `handled`, which is a success only for the first copy of an event. */
+/** `handled` is a success only for the first copy of an event. */
 const RAN_AGAIN =
   '200 handled: The handler ran a second time for the same event. Make all processes of the endpoint share one inbox.';
 
-/** Notes the events that are waiting for their retry time, if any, and how to run them now. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   const [first, ...more] = new Set(ids);
   if (first === undefined) return;
@@ -107,7 +101,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
 }
 
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // The time is left out, so that all missing responses count as the same kind.
+  // Without the time, all missing responses count as the same kind.
   const words = rows.map(({ answer }) =>
     answer.kind === 'silence' ? 'no response' : describeAnswer(answer),
   );

@@ -3,7 +3,7 @@ import { StablehooksError } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
 import { EXIT, type ExitCode, redact, toPlain } from './output.js';
 
-/** An expected error of a command. Its message is one line with the fix. */
+/** An expected error. Its message is one line that includes the fix. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly exitCode: ExitCode;
@@ -29,19 +29,18 @@ export interface Failure {
   readonly message: string;
 }
 
-/** Returns the exit code and the one-line message for any thrown value. */
 export function toFailure(thrown: unknown): Failure {
   const { exitCode, message } = classify(thrown);
   return { exitCode, message: toPlain(message.replaceAll(/\s*[\r\n]+\s*/g, ' ').trim()) };
 }
 
 function classify(thrown: unknown): Failure {
-  // The packages wrap the errors of an inbox, so the expected error can be a cause.
+  // The library wraps the errors of an inbox, so the expected error can be a cause.
   const expected = errorChain(thrown).find((error) => error instanceof CommandError);
   if (expected !== undefined) return expected;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
-  // It is possible that the service carried out the request, so the message must not advise a retry.
+  // The service may have carried out the request, so the message must not advise a retry.
   const isUnclear =
     thrown instanceof StablehooksError && isChange(thrown) && !('unsent' in thrown && thrown.unsent);
   if (system && !isUnclear) return system;
@@ -53,10 +52,7 @@ function classify(thrown: unknown): Failure {
   };
 }
 
-/**
- * Converts an error of an inbox or its driver into an error of a command: exit 2 if the user can change the command,
- * otherwise exit 3.
- */
+/** Uses exit code 2 if the user can fix the problem by changing the command, and otherwise exit code 3. */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
   const driver =
@@ -67,14 +63,13 @@ export function toInboxError(thrown: unknown): unknown {
   const { message, code } = Object(driver) as { readonly message?: unknown; readonly code?: unknown };
   const what = redact(`${message ?? driver}${typeof code === 'string' ? ` (${code})` : ''}`);
   return REFUSED_USER.test(`${code} `) || REFUSED_USER.test(`${message} `)
-    ? usageError(`The inbox refused the user name or password: ${what}`, { cause: thrown })
+    ? usageError(`The inbox rejected the user name or password: ${what}`, { cause: thrown })
     : unreachableError(`The inbox failed: ${what}. Check the inbox, then try again.`, { cause: thrown });
 }
 
-/** Matches the error codes of Postgres (class 28) and MySQL, and the start of a reply from Redis or a message from `pg`. */
+/** Error codes of Postgres (class 28) and MySQL, and the start of a Redis reply or a `pg` message. */
 const REFUSED_USER = /^(?:28\w{3}|ER_\w*ACCESS_DENIED\w*|WRONGPASS|NOAUTH|SASL:) /;
 
-/** Returns the object with methods whose errors are converted by `toError`. */
 export function withErrors<Target extends object>(
   target: Target,
   toError: (thrown: unknown) => unknown,
@@ -98,7 +93,7 @@ export function withErrors<Target extends object>(
   });
 }
 
-/** Returns the error and its causes, innermost first, because the innermost error has the system's code. */
+/** Innermost first, because the innermost error has the system's code. */
 function errorChain(thrown: unknown): readonly Error[] {
   const chain: Error[] = [];
   for (let error = thrown; error instanceof Error && chain.length < 8; error = error.cause)
@@ -107,7 +102,7 @@ function errorChain(thrown: unknown): readonly Error[] {
 }
 
 function exitCodeOf(error: StablehooksError): ExitCode {
-  // The sandbox runs in this process, so if it refuses something, a flag is wrong.
+  // The sandbox runs in this process, so if it rejects something, a flag is wrong.
   if (error.code === 'ERR_CONFIG_INVALID' || error.code.startsWith('ERR_SANDBOX_')) return EXIT.usage;
   if (error.code === 'ERR_API_STATUS') {
     const status = statusOf(error);
@@ -120,7 +115,6 @@ function statusOf(error: StablehooksError): number {
   return 'status' in error && typeof error.status === 'number' ? error.status : 500;
 }
 
-/** Whether the failed request would change something at the service. */
 function isChange(error: StablehooksError): boolean {
   return 'method' in error && (error.method === 'POST' || error.method === 'PATCH');
 }
@@ -132,7 +126,7 @@ function messageOf(error: StablehooksError): string {
   const answer = 'answer' in error ? error.answer : undefined;
   if (typeof answer === 'string' && isHtml(answer))
     return `The service responded with an HTML page. ${CHECK_BASE_URL}`;
-  // Otherwise the id of a created wallet would be lost.
+  // Otherwise, the id of a created wallet would be lost.
   if (answer !== undefined) return `${message} (${error.code}) response: ${shorten(JSON.stringify(answer))}`;
   const status = statusOf(error);
   // Only the message of a redirect contains the fix.
@@ -145,16 +139,16 @@ function messageOf(error: StablehooksError): string {
         : '';
     return `The service responded with ${status} and an HTML page, which usually means that another server or a proxy responded.${unclear} ${CHECK_BASE_URL}`;
   }
-  // A sandbox also responds with 403 to an unknown host name, but its response already contains the fix.
+  // A sandbox also responds with 403 to an unknown host name, but that response already contains the fix.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
-    return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN, or pass --token-file, with a token that is valid for this base URL.`;
+    return `The service rejected the token (${status}). Set STABLEHOOKS_TOKEN, or pass --token-file, with a token that is valid for this base URL.`;
   }
   return `The service responded with ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
 }
 
 const CHECK_BASE_URL = 'Check --base-url (STABLEHOOKS_BASE_URL).';
 
-/** Returns the start of an error's body for people, or the `detail` if the body is `application/problem+json`. */
+/** Returns the `detail` of an `application/problem+json` body, or the start of any other body. */
 export function describeBody(body: string): string {
   try {
     const { detail, errors } = JSON.parse(body) ?? {};
@@ -165,7 +159,6 @@ export function describeBody(body: string): string {
   return shorten(body);
 }
 
-/** Returns the messages about single fields, unless the detail already contains them. */
 function fieldErrors(errors: unknown, detail: string): readonly string[] {
   if (!Array.isArray(errors)) return [];
   return errors.flatMap((error: unknown) => {
@@ -183,12 +176,12 @@ function shorten(body: string): string {
   return toPlain(body.trim()).slice(0, MAX_BODY_SHOWN);
 }
 
-/** How many characters of an error's body are shown. The rest is left out, because the body can be an HTML page. */
+/** The maximum number of characters to show, because the body can be an HTML page. */
 const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Free up space or choose another location. Data that is already written is kept.';
 
-/** Error codes from disks and databases after which the same command can succeed later (exit 3). */
+/** Error codes after which the same command can succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
@@ -212,7 +205,7 @@ const USAGE: Readonly<Record<string, string>> = {
   SQLITE_NOTADB: 'The file is not an SQLite database. Check the path.',
   SQLITE_CANTOPEN: 'The inbox file cannot be opened. Check its folder and permissions.',
   SQLITE_READONLY: 'The inbox file is read-only. Check its permissions.',
-  '28P01': 'Postgres refused the user name or password.',
+  '28P01': 'Postgres rejected the user name or password.',
   '3D000': 'Postgres has no database with that name.',
   '42P01': 'This database has no inbox in this schema. Check the URL and --namespace, or run the migrations.',
   ER_BAD_DB_ERROR: 'MySQL has no database with that name.',
@@ -222,7 +215,7 @@ const USAGE: Readonly<Record<string, string>> = {
     'This database has no inbox with this prefix. Check the URL and --namespace, or run the migrations.',
 };
 
-/** SQLite's primary result codes, for drivers that report the number (node:sqlite). */
+/** node:sqlite reports SQLite's primary result code as a number. */
 const SQLITE_CODES: Readonly<Record<number, string>> = {
   5: 'SQLITE_BUSY',
   8: 'SQLITE_READONLY',
@@ -237,7 +230,7 @@ function systemFailure(error: Error): Failure | undefined {
   if (typeof name !== 'string') return undefined;
   const place = [path, hostname, address && port ? `${address}:${port}` : address].find(Boolean);
   const toMessage = (advice: string) => `${place ? `${place}: ` : ''}${advice} (${name})`;
-  // The first two words of an extended code of SQLite (SQLITE_IOERR_WRITE) are the primary code.
+  // The first two words of an extended SQLite code, such as SQLITE_IOERR_WRITE, are the primary code.
   for (const key of [name, name.split('_', 2).join('_')]) {
     const failure = connectionFailure(key);
     const connection =

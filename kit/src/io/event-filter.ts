@@ -1,56 +1,41 @@
-/**
- * Selects events for the commands and the page. The inbox can look up some of the conditions. To check the others, this
- * module reads the events.
- */
+/** The inbox looks up some conditions. To check the others, this module reads the events. */
 import type { InboxFilter, InboxOperations, InboxRecord } from 'stablehooks';
 import { toErrorPattern } from '../explain/error-groups.js';
 import { givenOf } from '../given.js';
 import { toPlain } from './output.js';
 import { isObject } from './settings.js';
 
-/**
- * The values of `except`. `permanent`: the handler said that a retry cannot help. `expired`: an attempt recorded no
- * result.
- */
+/** `permanent`: the handler said that a retry cannot help. `expired`: an attempt recorded no result. */
 export const EXCEPTIONS = ['permanent', 'expired'] as const;
 
-/** A filter for events. An event must match every condition. */
 export interface EventFilter
   extends Pick<InboxFilter, 'state' | 'type' | 'key' | 'ignored' | 'updatedSince' | 'updatedUntil'> {
-  /** A part of the last error, case-sensitive. */
+  /** Part of the last error, case-sensitive. */
   readonly error?: string | undefined;
-  /**
-   * The error of a group, with `…` in place of variable parts and possibly `·` in place of control characters. Selects
-   * only events of this group.
-   */
+  /** An error in which `…` replaces variable parts and `·` can replace control characters. */
   readonly group?: string | undefined;
-  /** A part of the id, in upper or lower case. If an event has exactly this id, no other event matches. */
+  /** Part of the id, case-insensitive. If an event has exactly this id, no other event matches. */
   readonly id?: string | undefined;
   /** The minimum number of attempts. */
   readonly attempts?: number | undefined;
-  /** Values of the payload by their path, such as `transfer_id` or `account.id`. */
+  /** Values in the payload by their path, such as `transfer_id` or `account.id`. */
   readonly payload?: readonly (readonly [path: string, value: string])[] | undefined;
-  /** Events to leave out, because their effect may have happened or a retry cannot help. */
+  /** Leaves out events whose effect may have happened, and events for which a retry cannot help. */
   readonly except?: readonly (typeof EXCEPTIONS)[number][] | undefined;
 }
 
-/** The conditions that the inbox looks up. */
 export function toInboxFilter(filter: EventFilter): InboxFilter {
   const { state, type, key, ignored, updatedSince, updatedUntil, group } = filter;
   const error = filter.error ?? group?.split(/[…·]/).toSorted((a, b) => b.length - a.length)[0];
   return givenOf({ state, type, key, ignored, updatedSince, updatedUntil, error: error || undefined });
 }
 
-/** Whether the inbox alone cannot tell which events match the filter. */
+/** Whether the inbox alone cannot tell which events match. */
 export function mustRead({ group, id, attempts, payload, except }: EventFilter): boolean {
   return [group, id, attempts, payload, except].some((each) => each !== undefined);
 }
 
-/**
- * Reads the events that match the filter. An event that changes its state in the meantime can be left out.
- *
- * @param onUnread - called for each event that can't be searched because its payload can't be read.
- */
+/** Can miss an event whose state changes in the meantime. `onUnread` reports a payload that cannot be searched. */
 export async function* findEvents(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
   filter: EventFilter,
@@ -68,14 +53,13 @@ export async function* findEvents(
       if (meets(record, filter)) yield record;
       else if (payload !== undefined && record.event === null && meets(record, others)) onUnread?.();
     }
-    // Only an empty page ends the list. A short page does not, because the inbox may have its own maximum.
+    // Only an empty page ends the list, because an inbox may return shorter pages than requested.
     after = page.at(-1)?.id;
   } while (after !== undefined);
 }
 
 const PAGE = 500;
 
-/** Whether an event that the inbox looked up also meets the other conditions. */
 export function meets(record: InboxRecord, filter: EventFilter): boolean {
   const { group, id = '', attempts = 0, payload = [], except = [] } = filter;
   const { lastError, history, event } = record;
@@ -96,7 +80,7 @@ function valueAt(payload: unknown, path: string): unknown {
   return path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
 }
 
-/** Whether this text matches a value in the payload. A number can be written in several forms, such as `1.5` and `1.50`. */
+/** A number matches in any notation, such as `1.5` or `1.50`. */
 export function isText(value: unknown, text: string): boolean {
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value;
   return value !== undefined && !isObject(value) && String(value) === text;

@@ -2,13 +2,10 @@ import type { UnknownEvent } from 'stablehooks';
 import { isSameElement } from 'stablehooks/catch-up';
 import { countOf, nameSome } from './output.js';
 
-/** The service's default limit. If the service also has an undocumented cap, the cap cannot be lower than this limit. */
+/** The service's default limit. An undocumented cap of the service cannot be lower than this. */
 const LEAST_CAP = 50;
 
-/**
- * Explains why a response with `size` events may be incomplete. Returns `undefined` if the response is smaller than the
- * limit and than any possible cap of the service.
- */
+/** Returns `undefined` if the response is smaller than both the limit and any possible cap of the service. */
 export function describeCut(size: number, limit: number): string | undefined {
   if (size < Math.min(limit, LEAST_CAP)) return undefined;
   const listed = `The service listed ${countOf(size, 'event')}`;
@@ -17,10 +14,7 @@ export function describeCut(size: number, limit: number): string | undefined {
     : `${listed}. There may be more: the service may truncate responses of ${LEAST_CAP} or more events at its own limit.`;
 }
 
-/**
- * Removes copies that differ at most in `delivered`. `others` contains events that contradict another event with the
- * same id.
- */
+/** Copies differ at most in `delivered`. `others` contains events that contradict another event with the same id. */
 export function withoutCopies(listed: readonly UnknownEvent[]) {
   const events = new Map<string, UnknownEvent[]>();
   for (const event of listed) {
@@ -35,7 +29,6 @@ export function withoutCopies(listed: readonly UnknownEvent[]) {
   };
 }
 
-/** The message about different events with the same id. */
 export function describeConflicts(ids: readonly string[]): string {
   return `The list contains different events with the same id: ${nameSome(ids)}. Ask the service which one is correct.`;
 }

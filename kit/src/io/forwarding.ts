@@ -24,22 +24,19 @@ interface ForwardingOptions {
   readonly client: Client;
   readonly inbox: OpenInbox;
   readonly timeoutMs: number;
-  /**
-   * The types to forward. Events of other types are recorded but not run. They wait in the inbox until a forwarder for
-   * their type runs, and count neither as delivered nor as failed. @default all known types
-   */
+  /** Events of other types stay in the inbox for another forwarder. @default all known types */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
-  /** Whether to stop sending once the first response shows that the URL or the secret is wrong. */
+  /** Stops sending if the first response shows that the URL or the secret is wrong. */
   readonly stopsAtWrongTarget?: true;
-  /** Called after each attempt, once its result is recorded. */
+  /** Called once the result of the attempt is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
 
 export interface ForwardingAttempt extends DeliveryRow {
-  /** The number of the attempt, from 1. */
+  /** The number of the attempt, starting at 1. */
   readonly attempt: number;
-  /** The time until the next attempt, in ms; `null` if there will be none. */
+  /** `null` if there will be no further attempt. */
   readonly nextInMs: number | null;
   readonly sent: SentDelivery;
 }
@@ -49,24 +46,20 @@ const NOT_SENT = 'Not sent: the first response shows that the URL or the secret 
 /** Silent, because the command itself prints each attempt and each problem of a poll. */
 const logger = { warn: () => undefined, error: () => undefined };
 
-/**
- * Creates a receiver whose handlers send each event to the endpoint, and a poller that feeds the receiver. The event
- * fails in the inbox if the response does not show that the endpoint handled or queued the event, for example because
- * the endpoint ignores the type. A failed event is sent again when it is due.
- */
+/** An event fails unless the response shows that the endpoint handled or queued it. A failed event is resent when due. */
 export async function createForwarder(url: string, options: ForwardingOptions) {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
-  // The time limit for the endpoint must end an attempt before the handler's time limit does.
+  // The endpoint's time limit must end an attempt before the handler's time limit does.
   const handlerTimeoutMs = timeoutMs + 5_000;
-  // The lease is short, because leased events wait this long after a crash.
+  // After a crash, leased events wait until the lease ends, so the lease is short.
   const leaseMs = handlerTimeoutMs + 5_000;
-  /** The responses to attempts that the inbox has not recorded yet, by event id. */
+  /** Keyed by event id, until the inbox has recorded the attempt. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
-  /** The first delivery. If `stopsAtWrongTarget` is set, all other deliveries wait for its response. */
+  /** With `stopsAtWrongTarget`, all later deliveries wait for the response to this one. */
   let first: Promise<SentDelivery> | undefined;
   const send = async (json: string): Promise<SentDelivery> => {
     const isRefused =
@@ -94,17 +87,17 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   const receiver = createReceiver({
     secret: await settings.secret(),
     inbox: selectTypes(watched, types),
-    // The excluded types also have a handler, because an event without a handler would be marked as done.
+    // The excluded types need a handler too, because events without a handler would be marked as done.
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, forward])),
     handlerTimeoutMs,
     leaseMs,
-    // This receiver never dead-letters an event. Only the endpoint does.
+    // Only the endpoint dead-letters events.
     maxAttempts: 2 ** 31 - 1,
     logger,
   });
   const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
 
-  /** If a poll cannot reach the service, that is an error of the command, not a finding. */
+  /** Failing to reach the service is an error of the command, not a finding. */
   function toServiceError({ proven, fetched, problems }: PollReport): CommandError | undefined {
     if (proven || fetched > 0) return undefined;
     const busy = problems.some(({ code }) => code === 'ERR_POLL_BUSY');
@@ -119,10 +112,7 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   }
 
   return {
-    /**
-     * Polls the list once and forwards new events. Never rejects. The errors in the result say why the list or the
-     * report is incomplete.
-     */
+    /** Never rejects. The errors in the result explain why the list or the report is incomplete. */
     async poll(signal: AbortSignal) {
       service.forget();
       inbox.forget();
@@ -133,9 +123,9 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   };
 }
 
-/** Returns the inbox, with a callback after each attempt. `nextInMs` is `null` if the event will not be tried again. */
+/** `nextInMs` is `null` if the event will not be retried. */
 function watchAttempts(
-  // There is no transaction, because it would stay open until the endpoint responds, and no handler here writes in it.
+  // A transaction would stay open until the endpoint responds, and no handler here writes in it.
   { transaction: _, ...inbox }: Inbox,
   onEnd: (lease: Lease, nextInMs: number | null) => void,
 ): Inbox {
@@ -158,10 +148,7 @@ function watchAttempts(
   };
 }
 
-/**
- * Remembers the last error that a method threw, because a report only summarizes errors and the exit code depends on
- * the cause.
- */
+/** A report only summarizes errors, but the exit code depends on the cause. */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
   const target = withErrors(object, (error) => {

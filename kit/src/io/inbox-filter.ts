@@ -1,4 +1,3 @@
-/** Selects events in an inbox by id or by flags, for the commands that list or change events. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type InboxOperations, type InboxState, isEventType } from 'stablehooks';
 import { givenOf } from '../given.js';
@@ -24,7 +23,6 @@ export interface FilterFlags extends InboxFlags {
   readonly limit?: number;
 }
 
-/** @param states - the states of events that the command can select. */
 export function addFilterFlags(command: Command, states: readonly InboxState[]): Command {
   return addInboxFlags(command)
     .addOption(
@@ -89,7 +87,7 @@ export function addSelection(command: Command, states: readonly InboxState[]): C
     .option('--force', 'include events that may still be running; their effects may happen twice');
 }
 
-/** Converts the flags into conditions, and notes a type that this release does not know. */
+/** Also prints a note if this release does not know the type. */
 export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   const { state, type, error, group, key, attempts, where: payload, except, ignored } = flags;
   const id = flags.id?.trim();
@@ -109,47 +107,40 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   });
 }
 
-/** Notes that some events could not be searched, because their payload cannot be read. */
 export function noteUnread(printer: Pick<Printer, 'note'>, unread: number): void {
   if (unread > 0)
     printer.note(
-      `Not searched: ${countOf(unread, 'event')} without a readable text (pruned, imported or damaged).`,
+      `Not searched: ${countOf(unread, 'event')} without readable text (pruned, imported or damaged).`,
     );
 }
 
 export interface Selected {
-  /** The ids of the selected events, at most `--limit` of them. In each state, the oldest events come first. */
+  /** At most `--limit` ids. In each state, the oldest events come first. */
   readonly ids: readonly string[];
-  /** The conditions that each event met. */
   readonly filter: EventFilter;
 }
 
-/** How many events one step reads or changes. */
 const BATCH = 500;
 
 interface Action {
   readonly args: readonly string[];
   readonly flags: SelectionFlags;
   readonly printer: Printer;
-  /** The states that the command can change. */
   readonly states: readonly InboxState[];
-  /** The participle for messages, such as `requeued`. */
+  /** The participle in messages, such as `requeued`. */
   readonly done: string;
-  /** Returns why the command would leave the event out. Only a dry run calls this. */
+  /** Returns why the command would skip the event. Only a dry run calls this. */
   readonly skips?: (inbox: OpenInbox, id: string) => Promise<string | undefined>;
 }
 
-/**
- * Selects events by id or flags, notes how many match, and calls `change` with them. Does not call `change` in a dry
- * run or if no event matches.
- */
+/** Does not call `change` in a dry run or if no event matches. */
 export async function changeSelected(
   action: Action,
   change: (inbox: OpenInbox, selected: Selected) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const { args, flags, printer } = action;
   const filter = toFilter(flags, printer);
-  // `--ignored` is allowed with ids, and also without.
+  // `--ignored` can be used with and without ids.
   const isFiltered = Object.keys(filter).some((name) => args.length === 0 || name !== 'ignored');
   if (args.length > 0 && isFiltered) throw usageError('Select events by id or with flags, not both.');
   if (args.length === 0 && !isFiltered)
@@ -166,7 +157,7 @@ export async function changeSelected(
     let unread = 0;
     const counts: Partial<Record<InboxState, number>> = {};
     for (const state of action.states) {
-      // By default, leased events are not selected, because most of them are running right now.
+      // By default, leased events are not selected, because most of them are running at this moment.
       if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
       const before = ids.length;
       const found = findEvents(inbox, { ...filter, state }, { onUnread: () => unread++ });
@@ -204,7 +195,6 @@ export async function changeSelected(
     return count === 0 ? EXIT.failed : EXIT.good;
   }
 
-  /** Returns a sentence for each event that the command would skip. */
   async function skippedOf(inbox: OpenInbox, ids: readonly string[]): Promise<readonly string[]> {
     const skipped: string[] = [];
     for (const id of ids) {
@@ -217,7 +207,7 @@ export async function changeSelected(
   }
 }
 
-/** Lists the states that have events, with their counts, such as `2 done, 1 dead`. */
+/** Returns a text such as `2 done, 1 dead`. */
 export function describeStates(counts: Partial<Record<InboxState, number>>): string {
   return Object.entries(counts)
     .filter(([, count]) => count > 0)
@@ -225,7 +215,7 @@ export function describeStates(counts: Partial<Record<InboxState, number>>): str
     .join(', ');
 }
 
-/** Returns the name to record for whoever changes the events, unless a flag provides the name. */
+/** The name to record unless a flag provides one. */
 export function userName(): string {
   return process.env['USER'] || 'stablehooks';
 }
@@ -248,7 +238,7 @@ async function findNamed(
   return ids;
 }
 
-/** Calls `change` with one batch of ids at a time, and resolves to the sum of the results. */
+/** Resolves to the sum of the results. */
 export async function inBatches(
   ids: readonly string[],
   change: (ids: readonly string[]) => Promise<number>,

@@ -10,31 +10,26 @@ import { type ExitCode, keepConfidential } from './output.js';
 import { confidentialParts, hasPassword } from './place.js';
 import { addAction, type CommandContext } from './settings.js';
 
-/** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Opened, 'namespace'> {
-  /** Whether this is the namespace that `catch-up` and `listen` use. No app runs the events in that namespace. */
+  /** Whether this is the namespace of `catch-up` and `listen`, in which no app runs events. */
   readonly isOwn: boolean;
 }
 
 export interface InboxFlags {
-  /** An SQLite file, a `postgres:`, `mysql:` or `redis:` URL, or `env:NAME` for the place in that variable. */
+  /** An SQLite file, a `postgres:`, `mysql:` or `redis:` URL, or `env:NAME`. */
   readonly inbox: string;
-  /** The inbox's schema in Postgres, or its prefix in any other database. */
+  /** The schema in Postgres, or the prefix in any other database. */
   readonly namespace?: string;
   readonly envFile?: string;
 }
 
-/** Whether `--inbox` is given, for commands that do not require an inbox. */
 export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   if (flags.inbox !== undefined) return true;
   if (flags.namespace === undefined) return false;
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/**
- * Returns the flags for a command that the user can paste, each with a leading space. Omits `--inbox` if the
- * environment provides the place.
- */
+/** Omits `--inbox` if the environment provides the location. */
 export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string {
   const words = [
     ...(inbox === placeFromEnvironment() ? [] : ['--inbox', inbox]),
@@ -44,19 +39,12 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
   return words.map((word) => ` ${toShellWord(word)}`).join('');
 }
 
-/**
- * The ending of the namespace that `catch-up` and `listen` use. They lease the events that they forward and move the
- * watermark, so they must not use the app's namespace.
- */
+/** `catch-up` and `listen` lease events and move the watermark, so they must not use the app's namespace. */
 const OWN = '_catch_up';
 
-/** The default namespace of an app. */
 const DEFAULT_NAMESPACE = 'stablehooks';
 
-/**
- * The environment variables that can name an inbox. The first variable that is set is used. `DATABASE_URL` often names
- * the app's database.
- */
+/** The environment variables that can provide the location, in order of precedence. */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
 function placeFromEnvironment(): string | undefined {
@@ -72,11 +60,10 @@ function takePlaceFromEnvironment(command: Command): void {
   command.setOptionValueWithSource('inbox', place, 'env');
 }
 
-/** The values of `--inbox`, for `--help`. */
 export const INBOX_PLACE =
   'SQLite file, database URL (postgres:, mysql: or redis:), or env:NAME to read either of them from an environment variable';
 
-/** @param required - whether `--inbox` must be typed. By default, the environment can provide the place instead. */
+/** @param required - whether `--inbox` must be typed. By default, the environment can provide the location. */
 export function addInboxFlags(
   command: Command,
   { about = INBOX_PLACE, required }: { readonly about?: string; readonly required?: boolean } = {},
@@ -93,23 +80,18 @@ export function addInboxFlags(
     );
 }
 
-/**
- * Opens the inbox of an app. Opens the inbox of `catch-up` and `listen` instead if the flags name its namespace, or if
- * a file has no other namespace. With `unused`, a Redis without any event is accepted. The errors of the inbox's
- * methods are converted by {@link toInboxError}.
- */
+/** If a file lacks the app's namespace, opens the namespace of `catch-up` and `listen`. `unused` accepts an empty Redis. */
 export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {
   const { inbox, namespace } = flags;
   const namespaces = [namespace ?? DEFAULT_NAMESPACE, namespace ?? toOwnNamespace()] as const;
   return open(inbox, { create: false, unused, namespaces });
 }
 
-/** Opens the namespace of `catch-up` and `listen` next to the app's namespace, and creates or migrates it. */
+/** Creates or migrates the namespace of `catch-up` and `listen`. */
 export function openOwnInbox({ inbox, namespace = DEFAULT_NAMESPACE }: InboxFlags): Promise<OpenInbox> {
   return open(inbox, { create: true, unused: true, namespaces: [toOwnNamespace(namespace), namespace] });
 }
 
-/** The namespace of `catch-up` and `listen` next to the app's namespace. */
 export function toOwnNamespace(namespace = DEFAULT_NAMESPACE): string {
   return namespace + OWN;
 }
@@ -124,7 +106,7 @@ async function open(place: string, options: Omit<OpenOptions, 'name'>): Promise<
   }
 }
 
-/** Reads the place of a database. The place must not contain a password. */
+/** Rejects a URL that contains a password, because the process list shows flags. */
 export function readPlace(place: string, flag = '--inbox'): string {
   const value = resolvePlace(place, flag);
   if (value !== place || !hasPassword(place)) return value;
@@ -141,7 +123,6 @@ function resolvePlace(place: string, flag: string): string {
   throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'not set'}.`);
 }
 
-/** Opens an inbox for one piece of work, and closes it afterwards. */
 export async function withInbox<Result>(
   flags: InboxFlags,
   work: (inbox: OpenInbox) => Promise<Result>,
@@ -155,7 +136,7 @@ export async function withInbox<Result>(
   }
 }
 
-/** Adds an action on an inbox, as `addAction` does. The inbox is open while `run` runs. */
+/** The inbox is open while `run` runs. */
 export function addInboxAction<Flags extends InboxFlags>(
   command: Command,
   run: (inbox: OpenInbox, context: CommandContext<Flags>) => Promise<ExitCode>,
@@ -188,7 +169,7 @@ async function openPlace(place: string, options: OpenOptions): Promise<Opened> {
   return openSqlite(place, options);
 }
 
-/** Opens an inbox by its URL. The URL can contain a password, so no error quotes any part of the URL. */
+/** The URL can contain a password, so no error quotes any part of it. */
 async function openUrl(url: string, which: string, open: (url: string) => Promise<Opened>): Promise<Opened> {
   for (const part of confidentialParts(url)) keepConfidential(part);
   try {
@@ -196,16 +177,13 @@ async function openUrl(url: string, which: string, open: (url: string) => Promis
   } catch (error) {
     if (!isUnreadableUrl(error)) throw error;
   }
-  // The error has no cause, because Node's error for a wrong URL contains the URL.
+  // The error has no cause, because Node's error for an invalid URL contains the URL.
   throw usageError(
     `${which} cannot be parsed. In the user name and password, encode characters such as / ? # @ and % with encodeURIComponent.`,
   );
 }
 
-/**
- * Whether a character in the password, such as `#`, was taken for the end of the host. The rest of the URL then
- * contains the `@` that should come before the host.
- */
+/** An unencoded character such as `#` in the password ends the host too early, before the `@`. */
 function isCutShort(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { username, password, pathname, hash } = new URL(url);

@@ -5,37 +5,24 @@ import { usageError } from './errors.js';
 import { toPlain } from './output.js';
 import { claimStdin } from './settings.js';
 
-/** A row of a ledger: its line in the file, and the values of the requested columns, in order. */
+/** `values` are in the order of the requested columns. */
 export interface LedgerRow {
   readonly line: number;
   readonly values: readonly string[];
 }
 
-/** A ledger whose header has been read and checked. */
 export interface LedgerFile {
-  /**
-   * When the file was last written, by its mtime. The creation time is not used, because a repeated export often
-   * overwrites the same file. For standard input, this is the current time, because the time of the export is unknown.
-   */
+  /** The modification time, because a repeated export often overwrites the file. For standard input, the current time. */
   readonly writtenAt: Date;
-  /** 0 for standard input. */
+  /** 0 for standard input, whose size is unknown. */
   readonly sizeBytes: number;
   readBytes(): number;
-  /**
-   * The rows, which can be read only once. If a row is not valid CSV, reading rejects with exit 2. The message names
-   * the line but does not quote it.
-   */
+  /** Can be read only once. Rejects with exit 2 if a row is not valid CSV; the message does not quote the row. */
   readonly rows: AsyncIterable<LedgerRow>;
   close(): void;
 }
 
-/**
- * Opens a CSV file (RFC 4180) with a header. The file can have a byte order mark and any line endings. `-` means
- * standard input.
- *
- * @param columns - the names of the columns to read.
- * @throws {CommandError} exit 2 if the file cannot be read, or if a column is missing or occurs twice.
- */
+/** The file needs a header, and can have a byte order mark and any line endings. `-` means standard input. */
 export async function openLedger(
   path: string,
   { columns, delimiter }: { readonly columns: readonly string[]; readonly delimiter: string },
@@ -94,7 +81,7 @@ export async function openLedger(
   }
 }
 
-/** A longer row means a file without line endings, or a quote that is never closed. */
+/** A longer row means that the file has no line endings or that a quote is never closed. */
 const MAX_ROW_BYTES = 1_000_000;
 
 function openFile(path: string) {

@@ -2,23 +2,22 @@ import { styleText } from 'node:util';
 import stringWidth from 'string-width';
 import { compactJson, indentJson } from '../exact-json.js';
 
-/** The exit codes, as `--help` lists them. */
 export const EXIT = {
   /** The command did its work, or the check passed. */
   good: 0,
-  /** The check failed. For example, a signature is wrong, a delivery failed or a poll proved nothing. */
+  /** For example, a signature is wrong, a delivery failed or a poll proved nothing. */
   failed: 1,
-  /** A usage error: a flag, a setting or a file is wrong, or a token or password was refused. */
+  /** A flag, a setting or a file is wrong, or a token or password was rejected. */
   usage: 2,
-  /** The network, the service, the disk or the inbox could not be reached. */
+  /** The network, the service, the disk or the inbox is unavailable. */
   unreachable: 3,
-  /** The command was interrupted by Ctrl-C. Shells use the same number. */
+  /** Shells use the same exit code for Ctrl-C. */
   interrupted: 130,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Functions that colour text. Without colours, each function returns its argument. */
+/** Without colours, each function returns its argument. */
 export interface Paint {
   readonly good: (text: string) => string;
   readonly bad: (text: string) => string;
@@ -28,46 +27,35 @@ export interface Paint {
 
 export interface Progress {
   show(done: number): void;
-  /** Removes the progress bar. Printing anything also removes the bar. */
+  /** Printing anything also removes the bar. */
   clear(): void;
 }
 
-/**
- * Text for people. On a terminal, long prose is wrapped at words. Tables, commands and JSON stay whole, so they can be
- * pasted.
- */
+/** On a terminal, only plain strings are wrapped. Tables, commands and JSON stay whole, so that they can be pasted. */
 export type Text = string | { readonly whole: string };
 
-/** Prints the output of one command. Results go to stdout, and notes and progress go to stderr. */
+/** Results go to stdout, and notes and progress go to stderr. */
 export interface Printer {
-  /** Whether results are printed as JSON. */
   readonly json: boolean;
   readonly paint: Paint;
-  /** The width of the terminal in columns, or 80 without one. */
+  /** The width of the terminal, or 80 without a terminal. */
   readonly columns: number;
-  /**
-   * Prints a result on stdout. Without `--json`, prints the text. With `--json`, prints the data on one line, or the
-   * given JSON unchanged.
-   */
+  /** Without `--json`, prints the text. With `--json`, prints the data or the given JSON on one line. */
   print(
     result: { readonly text: Text | readonly Text[] } & (
       | { readonly data: unknown }
       | { readonly json: string }
     ),
   ): void;
-  /**
-   * Prints a stored text on stdout, character for character. On a terminal, the text gets its own line, and control
-   * characters are escaped.
-   */
+  /** Prints a stored text unchanged, except that control characters are escaped on a terminal. */
   printExact(text: string): void;
-  /** Whether stdout has accepted every result so far. It has not if the disk is full or a reader has closed the pipe. */
+  /** Whether stdout has accepted every result. It has not if the disk is full or a reader has closed the pipe. */
   isPrinted(): Promise<boolean>;
-  /** Prints a note on stderr, with and without `--json`. */
+  /** Prints on stderr, with and without `--json`. */
   note(text: string): void;
   progress(label: string, total: number): Progress;
 }
 
-/** The members of a stream that the printer uses. */
 export interface Output {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -82,10 +70,7 @@ export interface PrinterOptions {
   readonly color: boolean;
 }
 
-/**
- * Creates a printer. Colours are printed on a terminal or with FORCE_COLOR, but never with `--no-color` or NO_COLOR.
- * Lines are wrapped only on a terminal.
- */
+/** FORCE_COLOR enables colours without a terminal. `--no-color` and NO_COLOR take precedence. */
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
   const coloured = color && !json && isColoured(stdout, env);
   const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
@@ -148,31 +133,27 @@ function isColoured(stdout: Output, env: PrinterOptions['env']): boolean {
 
 const DEFAULT_COLUMNS = 80;
 
-/** Returns the width of a terminal, or `undefined` for a file or a pipe. */
+/** `undefined` for a file or a pipe. */
 function widthOf({ isTTY, columns }: Output): number | undefined {
   // Some terminals report 0.
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
 }
 
-/** Prepares text for a stream. Prose is wrapped on a terminal, and stays unchanged in a file or a pipe. */
+/** Wraps prose only if the stream is a terminal. */
 export function wrapFor(stream: Output, text: readonly Text[]): string {
   const columns = widthOf(stream) ?? Infinity;
   return text.map((part) => (typeof part === 'string' ? wrapWords(part, columns) : part.whole)).join('\n');
 }
 
-/**
- * Matches the labels at the start of a line such as `ok found 3 events`. Continued lines are indented to the end of the
- * labels.
- */
+/** Matches the labels at the start of a line. Continuation lines are indented to the end of the labels. */
 const LABELS = /^(?: *\S+ {2,})+|^ */;
 
-/** The largest indent of continued lines. */
 const MAX_INDENT = 16;
 
-/** Matches a word. A command in backticks counts as one word. */
+/** A command in backticks counts as one word. */
 const WORDS = /(?:`[^`]*`|\S)+/g;
 
-/** Continues each long line on the next line, at a space. A long word and a command in backticks stay whole. */
+/** Keeps a long word and a command in backticks whole. */
 export function wrapWords(text: string, columns: number): string {
   return text
     .split('\n')
@@ -201,12 +182,12 @@ const BAR_WIDTH = 24;
 
 export type Cell = string | { readonly text: string; readonly paint: (text: string) => string };
 
-/** Aligns rows under the names of their columns. The last column is not padded. */
+/** The last column is not padded. */
 export function toTable(columns: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const lines = [columns.map((name) => name.toUpperCase()), ...rows];
   const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
   const widths = columns.map((_, column) =>
-    // `Math.max(...)` could fail here, because there can be more rows than a call accepts arguments.
+    // There can be more rows than `Math.max(...)` accepts arguments.
     lines.reduce((width, line) => Math.max(width, stringWidth(textOf(line[column]))), 0),
   );
   return lines
@@ -223,18 +204,15 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
     .join('\n');
 }
 
-/**
- * Matches characters that JSON does not escape, although they move the cursor, hide a line or reverse the text that
- * follows.
- */
+/** Characters that JSON does not escape, although they move the cursor, hide a line or reverse the text after them. */
 const NOT_ESCAPED_BY_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** Replaces control characters, so text from the network cannot move the cursor or hide a line. */
+/** Text from the network must not move the cursor or hide a line. */
 export function toPlain(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '·').replaceAll(NOT_ESCAPED_BY_JSON, '·');
 }
 
-/** Escapes in JSON the characters that {@link toPlain} replaces in text. The value of the JSON stays the same. */
+/** Escapes the characters that {@link toPlain} replaces, so that the value of the JSON stays the same. */
 export function escapeControls(json: string): string {
   return json.replaceAll(
     NOT_ESCAPED_BY_JSON,
@@ -242,12 +220,12 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** Indents JSON for printing. Numbers and names stay as they were written, and control characters are escaped. */
+/** Numbers and names stay as they were written, and control characters are escaped. */
 export function toPrintedJson(json: string): string {
   return escapeControls(indentJson(json));
 }
 
-/** Formats an age in its largest one or two units, such as `2h 10m`. */
+/** Uses the largest one or two units, such as `2h 10m`. */
 export function formatAge(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
   const seconds = Math.floor(ms / 1_000);
@@ -262,12 +240,12 @@ export function formatAge(ms: number): string {
   return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
 }
 
-/** Formats the time of day in UTC, such as `09:30:02Z`. */
+/** Formats the UTC time, for example as `09:30:02Z`. */
 export function formatClock(at: Date): string {
   return `${at.toISOString().slice(11, 19)}Z`;
 }
 
-/** Formats a duration as flags accept it, in the largest unit that gives a whole number: `300000` becomes `5m`. */
+/** Uses the largest unit that gives a whole number, so that flags accept the result: `300000` becomes `5m`. */
 export function formatDuration(ms: number): string {
   const units = [
     [86_400_000, 'd'],
@@ -281,13 +259,13 @@ export function formatDuration(ms: number): string {
 
 const controller = new AbortController();
 
-/** Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints how far it came. */
+/** Aborts at Ctrl-C or when the output is closed. The command then finishes its current step and prints its progress. */
 export const interruption: AbortSignal = controller.signal;
 
-/** The note about the current step is printed only if the step takes longer than this, in ms. */
+/** In ms. If a step takes less time, no note is printed. */
 const FINISHING_NOTE_AFTER_MS = 300;
 
-/** Starts to listen for Ctrl-C and for errors of the output. A second Ctrl-C ends the process immediately. */
+/** A second Ctrl-C ends the process immediately. */
 export function watchInterruption(): void {
   const interrupt = () => {
     if (interruption.aborted) process.exit(EXIT.interrupted);
@@ -306,33 +284,31 @@ export function watchInterruption(): void {
   }
 }
 
-/** Whether the interruption caused this error. */
 export function isInterruption(error: unknown): boolean {
   if (!interruption.aborted) return false;
   return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
 }
 
-/** Returns the exit code of an interrupted command. The cause is Ctrl-C, a reader that closed the pipe, or a full disk. */
+/** Only a full disk or a similar error counts as unreachable. Ctrl-C and a closed pipe count as interrupted. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;
   const isLost = reason instanceof Error && 'code' in reason && reason.code !== 'EPIPE';
   return isLost ? EXIT.unreachable : EXIT.interrupted;
 }
 
-/** A number and its noun, such as `1 event` or `1,204 events`. */
+/** Returns a text such as `1 event` or `1,204 events`. */
 export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 const MAX_NAMED = 10;
 
-/** Lists the first ids, and says how many more there are. */
 export function nameSome(ids: readonly string[]): string {
   const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
   return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;
 }
 
-/** Counts equal strings, in the order in which they first occur. */
+/** Returns the values in the order in which they first occur. */
 export function countAlike(values: readonly string[]): readonly (readonly [value: string, count: number])[] {
   const counts = new Map<string, number>();
   for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
@@ -342,27 +318,23 @@ export function countAlike(values: readonly string[]): readonly (readonly [value
 /** Values that no printed message or stack may contain. */
 const confidential = new Set<string>();
 
-/** The minimum length of a value to remove. Shorter values occur as parts of ordinary words. */
+/** Shorter values occur as parts of ordinary words. */
 const MIN_LENGTH = 6;
 
-/** Adds a secret, a token or a password. From then on, {@link redact} removes this value. */
+/** From this call on, {@link redact} removes this value. */
 export function keepConfidential(value: string): void {
   for (const text of [value, value.trim()]) if (text.length >= MIN_LENGTH) confidential.add(text);
 }
 
-/** Returns the text without the confidential values. */
 export function redact(text: string): string {
   const longestFirst = [...confidential].sort((a, b) => b.length - a.length);
   return longestFirst.reduce((rest, value) => rest.replaceAll(value, '[redacted]'), text);
 }
 
-/** The maximum number of errors to print. Without this limit, a circular chain of causes would never end. */
+/** Without this maximum, a circular chain of causes would never end. */
 const MAX_ERRORS = 8;
 
-/**
- * Returns the stacks of an error and its causes. Other properties are left out, because they can contain a connection
- * string or the refused input.
- */
+/** Leaves out other properties, because they can contain a connection string or the rejected input. */
 export function describeStack(thrown: unknown): string {
   const lines: string[] = [];
   for (let error = thrown; error !== undefined && lines.length < MAX_ERRORS; ) {

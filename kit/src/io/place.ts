@@ -1,30 +1,22 @@
-/**
- * Finds the URL in a text by a pattern, because drivers accept URLs that `URL` refuses, such as
- * `postgres://user:password@/db?host=/dir`.
- */
+/** Drivers accept URLs that `URL` rejects, such as `postgres://user:password@/db?host=/dir`. */
 const URL_IN_TEXT = /(?:[a-z][a-z\d+.-]*:\/|(?:postgres(?:ql)?|mysql|mariadb|rediss?):).*/is;
 
-/** Names of parameters that contain a secret. */
 const SECRETS = /pass(word|wd|phrase)|pwd|secret|token/i;
 
-/** Whether a text, such as an inbox's place or name, contains a URL that has a password or cannot be parsed. */
 export function hasPassword(text: string): boolean {
   const [url] = URL_IN_TEXT.exec(text) ?? [];
   // A URL that cannot be parsed can contain a password anywhere.
   return url !== undefined && (passwordsIn(url).length > 0 || !URL.canParse(url));
 }
 
-/** Returns the parts of an inbox URL that must not be printed. If the URL cannot be parsed, this is the whole URL. */
+/** Returns the parts of the URL that must not be printed. */
 export function confidentialParts(url: string): readonly string[] {
   if (!hasPassword(url)) return [];
   const passwords = passwordsIn(url);
   return [url, `?${queryOf(url)}`, ...passwords, ...passwords.map(decode)];
 }
 
-/**
- * Returns the possible passwords in a URL: the text between the user name and each `@`, and the values of some
- * parameters.
- */
+/** Candidates are the text between the user name and each `@`, and the values of secret parameters. */
 function passwordsIn(url: string): readonly string[] {
   const [, afterUser = ''] = /^[^:]*:\/*[^:]*:(.*)/s.exec(url) ?? [];
   const ofUser = [...afterUser.matchAll(/@/g)].map(({ index }) => afterUser.slice(0, index));
@@ -49,12 +41,12 @@ function decode(text: string): string {
   }
 }
 
-/** Returns the URL of an endpoint for people. The query is left out, because it can contain a token. */
+/** Leaves out the query, because it can contain a token. */
 export function nameEndpoint(url: string): string {
   return url.replace(/[?#].*$/s, (query) => (query.startsWith('?') ? '?…' : ''));
 }
 
-/** Returns the place of an inbox for people. If the place is a URL, its query is left out. */
+/** Leaves out the query of a URL. */
 export function namePlace(place: string): string {
   return URL_IN_TEXT.test(place) ? place.replace(/[?#].*$/s, '') : place;
 }

@@ -13,18 +13,17 @@ export interface PollFlags {
   readonly listMax?: number;
 }
 
-/** Adds the flags for commands that read the service's list until the list proves that no event is missing. */
 export function addPollFlags(command: Command): Command {
   return command
     .option(
       '--lag <duration>',
-      'how long it can take until a new event appears in the list (lagMs)',
+      "maximum time until a new event appears in the service's event list (lagMs)",
       parseDuration,
       300_000,
     )
     .option(
       '--disorder <duration>',
-      'how far out of order the list can be (disorderMs)',
+      'maximum time by which listed events can be out of order (disorderMs)',
       parseDuration,
       1_000,
     )
@@ -32,12 +31,11 @@ export function addPollFlags(command: Command): Command {
     .option('--max-limit <number>', 'maximum number of events to request (maxLimit)', parseCount, 20_000)
     .option(
       '--list-max <number>',
-      'number of events that the service always lists if it has that many (listMax); a value that is too high hides missing events',
+      'minimum number of events that the service returns if that many exist (listMax); too high a value hides missing events',
       parseCount,
     );
 }
 
-/** Adds the flag for commands that report whether the last proof is too old. */
 export function addProvenWithin(command: Command): Command {
   return command.option(
     '--proven-within <duration>',

@@ -1,21 +1,17 @@
-/** Records that an event failed when a person ran it from the command line or from the page. */
 import type { Inbox, InboxRecord, UnknownEvent } from 'stablehooks';
 
 /** An event whose stored text can be read. */
 export type Runnable = InboxRecord & { readonly event: UnknownEvent };
 
-/** Long enough to record a result in the next step. */
+/** In ms. Long enough to record a result in the next step. */
 const LEASE_MS = 5_000;
 
-/** The options of the claim that records the result of a run. Such a claim succeeds even before the retry time. */
+/** `early` lets the claim succeed before the retry time. */
 export function toClaimOptions({ key }: Runnable) {
   return { leaseMs: LEASE_MS, origin: 'redrive', early: true, key: key ?? undefined } as const;
 }
 
-/**
- * A failed event keeps its retry time, and a dead event becomes dead again. The error of both still begins with the
- * first cause.
- */
+/** A failed event keeps its retry time, and a dead event becomes dead again. */
 export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: string) {
   return {
     retryAfterMs: state === 'dead' ? null : Math.max(0, (dueAt ?? 0) - Date.now()),
@@ -23,10 +19,7 @@ export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: s
   };
 }
 
-/**
- * Makes an event dead again after a failed run, with the first cause in its record. Otherwise, the app would retry it
- * later.
- */
+/** Without this, the app would retry the dead event later. */
 export async function returnToDead(
   inbox: Pick<Inbox, 'claim' | 'fail'>,
   record: Runnable,
@@ -38,10 +31,10 @@ export async function returnToDead(
 
 const RUN = 'inbox run: ';
 
-/** How many characters of the first error are kept, so that the error of the new run also fits in the inbox. */
+/** The maximum length of the first error, which leaves room for the error of the new run. */
 const MAX_CAUSE = 700;
 
-/** Returns the error with which the event failed before, followed by the error of this run. */
+/** Keeps the first error before the error of this run. */
 function afterCause(lastError: string | null, error: string): string {
   const [cause = ''] = lastError?.split(`; ${RUN}`) ?? [];
   return cause === '' || cause.startsWith(RUN) ? error : `${cause.slice(0, MAX_CAUSE)}; ${error}`;

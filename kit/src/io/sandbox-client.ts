@@ -7,19 +7,16 @@ import { toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
 interface SandboxClientOptions {
-  /** Aborts every request and every wait. */
   readonly signal: AbortSignal;
-  /** How long to wait for the first attempt of a delivery, in ms. */
+  /** The time limit for the first attempt of a delivery. */
   readonly timeoutMs: number;
 }
 
-/** A limit that no event exceeds with its deliveries. Without a limit, the control API returns only 50 deliveries. */
+/** No event has this many deliveries. Without a limit, the control API returns only 50. */
 const ALL = 1_000_000;
 
-/** How often to look for the first attempt of a delivery, in ms. */
 const LOOK_MS = 20;
 
-/** Connects to the control API of the sandbox at the base URL. This API makes the sandbox deliver events. */
 export async function connectSandbox(settings: Settings, { signal, timeoutMs }: SandboxClientOptions) {
   const request = await createRequest(settings, signal);
   const ask = async (method: 'GET' | 'POST', path: string, body?: unknown) =>
@@ -39,7 +36,7 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
       await ask('POST', `/events/${encodeURIComponent(eventId)}/redeliver`);
     },
     deliveries: async (eventId: string) => (await listOf('deliveries', eventId)) as readonly Delivery[],
-    /** Waits for the first attempt at a delivery. Returns `silence` if no attempt has ended within the time limit. */
+    /** Returns `silence` if no attempt has ended within the time limit. */
     async firstAnswer({ id, eventId }: Delivery): Promise<EndpointAnswer> {
       const until = performance.now() + timeoutMs;
       do {
@@ -71,9 +68,9 @@ async function createRequest(settings: Settings, signal: AbortSignal) {
     });
     if (response.status === 401)
       throw usageError(
-        'The sandbox refused the token. Set STABLEHOOKS_TOKEN to the token that the sandbox printed.',
+        'The sandbox rejected the token. Set STABLEHOOKS_TOKEN to the token that the sandbox printed.',
       );
-    // The service itself does not have /sandbox.
+    // The service itself does not have `/sandbox`.
     if (response.status === 404 && path === '/endpoints') throw notASandbox(baseUrl);
     if (!response.ok) {
       const error = response.status < 500 && response.status !== 429 ? usageError : unreachableError;

@@ -1,6 +1,6 @@
 import type { Inbox } from 'stablehooks';
 
-/** Returns the inbox for a receiver that runs only some types. Events of other types are recorded for a later receiver. */
+/** Events of other types are recorded for a later receiver. */
 export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
   const isSelected = ({ type }: { readonly type: string }) => types.includes(type);
   return {
@@ -25,7 +25,7 @@ export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
       if (!flags.includes(false)) return recordThose(true);
       if (!flags.includes(true)) return recordThose(false);
       const [own, others] = [[...(await recordThose(true))], [...(await recordThose(false))]];
-      // The results are in the order of the events.
+      // The results must be in the order of the events.
       return flags.flatMap((selected) => (selected ? own : others).splice(0, 1));
     },
 

@@ -26,14 +26,11 @@ import {
 export interface CommandContext<Flags> {
   readonly flags: Flags;
   readonly args: readonly string[];
-  /** The names of the flags that were typed, such as `secretFile`. All other flags have their defaults. */
+  /** The flags that were typed, such as `secretFile`. All other flags have their defaults. */
   readonly given: ReadonlySet<string>;
   readonly settings: Settings;
   readonly printer: Printer;
-  /**
-   * Aborts at Ctrl-C or when the output cannot be written. The command must then finish its current step and print how
-   * far it came.
-   */
+  /** After an abort, the command must finish its current step and print its progress. */
   readonly signal: AbortSignal;
 }
 
@@ -44,7 +41,6 @@ interface CommonFlags {
 
 const HELP_COLUMNS = 80;
 
-/** Adds the flags of every command, an example for `--help`, and the action, which returns the exit code. */
 export function addAction<Flags>(
   command: Command,
   run: (context: CommandContext<Flags>) => Promise<ExitCode>,
@@ -81,21 +77,21 @@ export function addAction<Flags>(
   return command;
 }
 
-/** Adds to the descriptions in `--help` which flags are required, and the defaults in the form that flags accept. */
+/** Adds which flags are required, and prints defaults in the form that flags accept. */
 function describeOptions(command: Command): void {
   for (const option of command.options) {
     const { parseArg, defaultValue } = option;
-    // A parsed duration is a number of ms, but flags accept a number with a unit.
+    // A parsed duration is in ms, but flags accept a number with a unit.
     if (typeof defaultValue === 'number' && (parseArg === parseWait || parseArg === parseDuration))
       option.defaultValueDescription = formatDuration(defaultValue);
     if (option.mandatory && defaultValue === undefined) option.description += ' (required)';
-    // `choices()` is not used, because it would refuse a list with commas.
+    // `choices()` would reject a list with commas.
     if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
   }
   command.configureHelp({
     optionDescription(option) {
       const description = new Help().optionDescription(option).replace(' (default: [])', '');
-      // The choices are not exhaustive, because the service can have newer types.
+      // The service can have newer types than this release.
       return option.parseArg === collectNames || option.parseArg === undefined
         ? description.replace('(choices: ', '(known: ')
         : description;
@@ -105,10 +101,7 @@ function describeOptions(command: Command): void {
     if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
 }
 
-/**
- * Reads the file that `--env-file` names, in the format of `node --env-file`, and sets its variables unless they are
- * already set.
- */
+/** Uses the format of `node --env-file`. Variables that are already set take precedence. */
 export async function loadEnvironment(path: string): Promise<void> {
   const bytes = await readInput(path, '--env-file');
   const variables = Object.entries(parseEnv(new TextDecoder().decode(bytes)));
@@ -123,7 +116,6 @@ export async function loadEnvironment(path: string): Promise<void> {
     process.stderr.write(`${path} sets none of ${VARIABLES.join(', ')}. Check the variable names.\n`);
 }
 
-/** The variables that commands read. */
 const VARIABLES = [
   ...['STABLEHOOKS_BASE_URL', 'STABLEHOOKS_TOKEN', 'STABLEHOOKS_SECRET', 'STABLEHOOKS_INBOX'],
   'DATABASE_URL',
@@ -136,7 +128,7 @@ export function refuseFlags(given: ReadonlySet<string>, names: readonly string[]
   if (name !== undefined) throw usageError(`--${toKebab(name)} ${why}`);
 }
 
-/** Converts `secretFile` to `secret-file`. */
+/** For example, `secretFile` becomes `secret-file`. */
 export function toKebab(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
@@ -169,7 +161,7 @@ export function addSecretFlags(command: Command, { header = true } = {}): Comman
   return command.option('--prefix <string>', 'text before the signature value, such as sha256=');
 }
 
-/** The flags for settings. Each command has only the flags that it needs. */
+/** Each command has only the flags that it needs. */
 interface SettingFlags {
   readonly baseUrl?: string;
   readonly tokenFile?: string;
@@ -179,20 +171,16 @@ interface SettingFlags {
   readonly prefix?: string;
 }
 
-/**
- * Settings come from flags or, if a flag is missing, from the environment. Secrets come only from files or the
- * environment, because the process list shows flags. A setting is read when a command asks for it. If the setting is
- * missing, this is a usage error.
- */
+/** Secrets come only from files or the environment, because the process list shows flags. */
 export interface Settings {
-  /** The base URL of the service, without a slash at its end. */
+  /** The base URL without a trailing slash. */
   baseUrl(): string;
   token(): Promise<string>;
   /** @throws {CommandError} exit 2 if the secret begins or ends with white space. */
   secret(): Promise<string>;
-  /** The secret, unchanged even if it has white space around it. */
+  /** The secret, including any white space around it. */
   rawSecret(): Promise<string>;
-  /** The token and the secret if they are set, for a command that does not require them. */
+  /** For commands that do not require these settings. */
   readonly optional: {
     token(): Promise<string | undefined>;
     secret(): Promise<string | undefined>;
@@ -202,11 +190,11 @@ export interface Settings {
     readonly encoding: SignatureEncoding | undefined;
     readonly prefix: string;
   };
-  /** A client for the service. It retries less than by default, because a person is waiting. */
+  /** Retries less than by default, because a person is waiting. */
   client(): Promise<Client>;
 }
 
-/** A setting whose value must not be passed as a flag. */
+/** The value of this setting must not be passed as a flag. */
 interface HiddenSetting {
   readonly what: string;
   readonly variable: string;
@@ -221,7 +209,7 @@ const SECRET: HiddenSetting = {
 };
 
 function createSettings(flags: SettingFlags, env: Readonly<Record<string, string | undefined>>): Settings {
-  /** Returns a function that reads the setting only once, because standard input cannot be read twice. */
+  /** Reads the setting only once, because standard input cannot be read twice. */
   function reader(
     { variable, flag }: HiddenSetting,
     path: string | undefined,
@@ -266,7 +254,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
     },
     async token() {
       const token = present(await optional.token(), TOKEN);
-      // `fetch` refuses all other characters in a header, and its error would quote the token.
+      // `fetch` rejects all other characters in a header, and its error would quote the token.
       if (!/[^\x21-\x7e]/.test(token)) return token;
       throw usageError(
         'The access token contains a space, a line break or a character that is not allowed in a header. Check that you pasted it correctly.',
@@ -278,7 +266,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
     signature: {
       header: matching(
         flags.header ?? SIGNATURE_HEADER,
-        // A token of RFC 9110, section 5.6.2.
+        // A token as defined in RFC 9110, section 5.6.2.
         /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/,
         `--header must be a valid header name, such as ${SIGNATURE_HEADER}.`,
       ),
@@ -303,7 +291,7 @@ async function readHidden(path: string, flag: string): Promise<string> {
   const bytes = await readInput(path, flag);
   let content: string;
   try {
-    // Without `fatal`, a replaced character would silently produce another secret.
+    // Without `fatal`, a replacement character would silently produce a different secret.
     content = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
     throw usageError(`${flag} ${path}: the file is not UTF-8. Save it as UTF-8.`);
@@ -325,7 +313,7 @@ function matching(value: string, pattern: RegExp, message: string): string {
   throw usageError(message);
 }
 
-/** Checks that a setting is an HTTP URL without credentials, because URLs are printed and stored. */
+/** Rejects credentials, because URLs are printed and stored. */
 export function parseUrl(value: string, name: string): string {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url !== undefined && url.username + url.password !== '') {
@@ -337,18 +325,16 @@ export function parseUrl(value: string, name: string): string {
   throw usageError(`${name} must be a URL such as http://localhost:3000/hooks.`);
 }
 
-/** Reads the URL of an endpoint, with or without its scheme. */
 export function parseEndpoint(value: string): string {
   return parseUrl(withScheme(value), '--to');
 }
 
-/** Converts a port or a host without a scheme to an `http:` URL. For example, `3000` becomes `http://localhost:3000`. */
+/** For example, `3000` becomes `http://localhost:3000`. */
 export function withScheme(value: string): string {
   return (
     value
       .replace(/^:?(\d+)(?=$|\/)/, 'localhost:$1')
-      // A host contains a dot, has a port or is the name of this machine. Anything else, such as a single word, is a
-      // mistake.
+      // A host has a dot or a port, or is the name of this machine. Anything else is a mistake.
       .replace(
         /^(?=(?:localhost|\[[\da-f:]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:[/?]|$))/i,
         'http://',
@@ -356,10 +342,9 @@ export function withScheme(value: string): string {
   );
 }
 
-/** The flag that reads standard input, which can be read only once. */
+/** Standard input can be read only once. */
 let stdinFlag: string | undefined;
 
-/** Records that a flag reads standard input. Only one flag of a command can read it. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
     throw usageError(`${flag} -: standard input is already used for ${stdinFlag}. Pass a file instead.`);
@@ -384,7 +369,7 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   EACCES: 'you do not have permission to read it',
 };
 
-/** Reads the file that `--payload` names. Errors never quote the content of the file. */
+/** Errors never quote the content of the file. */
 export async function readPayload(path: string): Promise<Record<string, unknown>> {
   const bytes = await readInput(path, '--payload');
   let text = '';
@@ -400,7 +385,7 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
   return value;
 }
 
-/** @throws {CommandError} exit 2 if the JSON contains a number that JavaScript would send with different digits. */
+/** Rejects numbers that JavaScript would send with different digits. */
 export function refuseRounding(json: string, name: string): void {
   const digits = (number: string) => number.replace(/e.*/i, '').replaceAll(/[-.]|^[0.]+|[0.]+$/g, '');
   const numbers = json.replaceAll(/"(?:\\.|[^"\\])*"/gs, '').match(/[\d.eE+-]*\d/g) ?? [];
@@ -415,12 +400,10 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Collects the values of a flag that can be given several times. */
 export function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }
 
-/** Collects the names of a flag that can be given several times, or as a list with commas. */
 export function collectNames(value: string, before: readonly string[] = []): readonly string[] {
   const names = value.split(',').map((name) => name.trim());
   if (names.includes(''))
@@ -428,7 +411,7 @@ export function collectNames(value: string, before: readonly string[] = []): rea
   return [...before, ...names];
 }
 
-/** Reads a whole number of 0 or more, such as a port. */
+/** Accepts 0, for example as a port. */
 export function parseWhole(value: string): number {
   if (/^\d{1,15}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('Pass a whole number.');
@@ -439,7 +422,6 @@ export function parseCount(value: string): number {
   throw new InvalidArgumentError('Pass a whole number of 1 or more.');
 }
 
-/** Returns a function that reads a text of 1 to `length` characters. */
 export function parseText(length: number): (value: string) => string {
   return (value) => {
     if (value.trim() !== '' && value.length <= length) return value;
@@ -450,7 +432,7 @@ export function parseText(length: number): (value: string) => string {
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 
-/** Reads a duration such as `500ms`, `2h` or `0` into ms. */
+/** Returns ms. Only `0` needs no unit. */
 export function parseDuration(value: string): number {
   if (value === '0') return 0;
   const [, digits, unit] = DURATION.exec(value) ?? [];
@@ -459,23 +441,19 @@ export function parseDuration(value: string): number {
   throw new InvalidArgumentError('Pass a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.');
 }
 
-/**
- * The longest time to wait, in ms. A timer accepts up to 2³¹ − 1 ms, which must leave room for time limits that are
- * added to this one.
- */
+/** A timer accepts up to 2³¹ − 1 ms, which must leave room for the time limits that are added to this one. */
 const MAX_WAIT_MS = 24 * UNIT_MS.d;
 
-/** Reads a duration that a timer can wait for. */
 export function parseWait(value: string): number {
   const ms = parseDuration(value);
   if (ms >= 1 && ms <= MAX_WAIT_MS) return ms;
   throw new InvalidArgumentError('Pass a duration from 1ms to 24d.');
 }
 
-/** A point in time as it was typed: a date, or a duration before now. */
+/** A point in time as typed: a date, or a duration before now. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
-/** Reads a date-time with its offset, a date (00:00 UTC), or a duration before now. */
+/** A date without a time means 00:00 UTC. */
 export function parseMoment(value: string): Moment {
   if (DURATION.test(value)) return { agoMs: parseDuration(value) };
   const [time] = [value, `${value}T00:00:00Z`].filter(isDateTime);
@@ -485,7 +463,7 @@ export function parseMoment(value: string): Moment {
   );
 }
 
-/** Converts a moment to a date. A moment before 1970 becomes the start of 1970, because dates have a lower limit. */
+/** Dates have a lower limit, so a moment before 1970 becomes the start of 1970. */
 export function toDate(moment: Moment, now: number): Date {
   return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
 }
@@ -500,7 +478,6 @@ export function knownTypes(): string {
   return `The known types are ${EVENT_TYPES.join(', ')}.`;
 }
 
-/** Collects the types of `--type`, which can be repeated and can be a list separated by commas. */
 export function collectTypes(value: string, before: readonly EventType[] = []): readonly EventType[] {
   return [...before, ...value.split(',').map((type) => parseEventType(type.trim()))];
 }

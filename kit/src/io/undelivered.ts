@@ -1,4 +1,3 @@
-/** Lists the events in a forwarding inbox that have reached neither a handler nor a queue of the endpoint. */
 import type { InboxOperations, InboxState } from 'stablehooks';
 import { findEvents } from './event-filter.js';
 import { countAlike, countOf, toPlain } from './output.js';
@@ -11,16 +10,10 @@ export interface Undelivered {
   readonly ignored: boolean;
 }
 
-/**
- * The states are read in the order in which events reach them, so that an event that changes its state meanwhile is not
- * left out.
- */
+/** The states are read in this order, so that an event whose state changes in the meantime is not missed. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
-/**
- * Lists the undelivered events of the given types, and those of all other types as `leftOut`. Without `types`, lists
- * undelivered events of every type, even of types that this release does not know.
- */
+/** Without `types`, even events of types that this release does not know count as undelivered. */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
   types: readonly string[] | undefined,
@@ -36,7 +29,7 @@ export async function listUndelivered(
   return { undelivered, leftOut };
 }
 
-/** Describes the events, such as `3 events of transfer.failed, redeem.failed`. */
+/** Returns a text such as `3 events of transfer.failed, redeem.failed`. */
 export function describeTypes(events: readonly Undelivered[]): string {
   const types = countAlike(events.map(({ type }) => type)).map(([type]) => type);
   return `${countOf(events.length, 'event')} of ${toPlain(types.join(', '))}`;

@@ -177,7 +177,7 @@ describe.concurrent('the service', () => {
       ['trigger', 'redeem.failed'],
     ]) {
       const { exitCode, stderr } = await run(args, { env });
-      expect(stderr).toMatch(/^stablehooks: The \w+ refused the token[^\n]*STABLEHOOKS_TOKEN[^\n]*\n$/);
+      expect(stderr).toMatch(/^stablehooks: The \w+ rejected the token[^\n]*STABLEHOOKS_TOKEN[^\n]*\n$/);
       expect(stderr).not.toContain('tok_of_yesterday');
       expect(exitCode).toBe(2);
     }
@@ -280,7 +280,7 @@ describe.concurrent('settings', () => {
     await writeFile(folder.at('.env'), file);
     const args = ['events', 'list', '--env-file', '.env'];
     const refused = await run(args, { cwd: folder.path });
-    expect(refused.stderr).toContain('refused the token');
+    expect(refused.stderr).toContain('rejected the token');
     expect(refused.exitCode).toBe(2);
     const ended = await run(args, { cwd: folder.path, env: { STABLEHOOKS_TOKEN: TOKEN } });
     const stderr =

@@ -72,7 +72,7 @@ describe.concurrent('events show', () => {
     expect(stderr).toMatch(/Not among the 2 selected events: evt_nope\. Check the id\.\n$/);
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
-    expect(full.stderr).toContain('The list may be incomplete: pass the --type');
+    expect(full.stderr).toContain("The service's list may be incomplete: pass the --type");
   });
 });
 
@@ -237,11 +237,11 @@ describe.concurrent('events replay', () => {
     const { stderr, exitCode } = await run(['events', 'replay', '--all', '--to', endpoint.url], service);
     expect(stderr).toMatch(/^The service listed 60 events\. There may be more/);
     expect(stderr).toContain('60 of 60 sent: 60 × 200 handled');
-    expect(stderr).toMatch(/\nThe list may have left out events, .* use `stablehooks catch-up`, .*\n$/);
+    expect(stderr).toMatch(/\nThe service's list may be incomplete, .* use `stablehooks catch-up`, .*\n$/);
     expect(exitCode).toBe(1);
 
     const missing = await run(['events', 'show', 'evt_nope'], service);
-    expect(missing.stderr).toContain('The list may be incomplete');
+    expect(missing.stderr).toContain("The service's list may be incomplete");
   });
 
   test('events replay and show take the first of different events with one id, say so and are exit 1', async () => {

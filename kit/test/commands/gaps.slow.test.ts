@@ -199,7 +199,7 @@ describe.concurrent('gaps', () => {
       (await open(folder.at('events.db')))[Symbol.dispose]();
       const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
       const { stdout, exitCode } = await run(args);
-      expect(stdout).toBe(`No poll has read the list yet, so nothing is proven. ${advice}\n`);
+      expect(stdout).toBe(`No poll has read the service's event list yet, so nothing is proven. ${advice}\n`);
       expect(exitCode).toBe(1);
       const json = await run([...args, '--json']);
       expect(JSON.parse(json.stdout)).toEqual({ watermark: null, stale: false, open: 0, acknowledged: 0 });

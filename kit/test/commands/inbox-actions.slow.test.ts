@@ -245,7 +245,7 @@ test('a search of payloads says how many events it could not read, and an empty 
   expect(await call('list', '--where', 'payload.transfer_id=other')).toMatchObject({
     stdout: 'No events.\n',
     stderr: expect.stringMatching(
-      /^None of the 2 events in this inbox matches\.\nNot searched: 1 event without a readable text/,
+      /^None of the 2 events in this inbox matches\.\nNot searched: 1 event without readable text/,
     ),
   });
   await inbox.prune({ olderThanMs: 0 });

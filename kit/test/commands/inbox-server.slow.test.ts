@@ -157,7 +157,7 @@ test.concurrent('every error of Postgres is exit 3 with its message and code, an
     );
     await pool.query('ALTER ROLE reader NOLOGIN');
     expect(await runFailing(asReader, ['gaps', 'list'])).toEqual([
-      failed(2, /The inbox refused the user name or password: role "reader" is not permitted to log in /),
+      failed(2, /The inbox rejected the user name or password: role "reader" is not permitted to log in /),
     ]);
     const withoutPassword = postgres.url.replace(/:[^:@/]*@/, '@');
     expect(await runFailing(withoutPassword, ['gaps', 'list'])).toMatchObject([{ exitCode: 2 }]);
@@ -187,7 +187,7 @@ describeWithMariadb('a MariaDB', () => {
       exitCode: 2,
     });
     expect(await stats(server.url.replace('root', 'root:hunter2'))).toMatchObject({
-      stderr: expect.stringMatching(/refused the user name or password: (?!.*hunter2)/),
+      stderr: expect.stringMatching(/rejected the user name or password: (?!.*hunter2)/),
       exitCode: 2,
     });
     expect(await stats(server.url.replace(/mysql$/, 'nowhere'))).toMatchObject({
@@ -318,7 +318,7 @@ describeWithRedis('a Redis', () => {
       ]);
       for (const wrong of [server.url, server.url.replace('//', '//:wrong@')]) {
         expect(await runFailing(wrong, requeue, ['gaps', 'list'])).toEqual(
-          Array(2).fill(failed(2, /The inbox refused the user name or password: (?:NOAUTH|WRONGPASS) /)),
+          Array(2).fill(failed(2, /The inbox rejected the user name or password: (?:NOAUTH|WRONGPASS) /)),
         );
       }
     } finally {

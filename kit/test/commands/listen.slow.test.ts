@@ -162,7 +162,7 @@ describe.concurrent('listen', () => {
     await command.printed('Listening since');
     fire(service.sandbox, 2);
     await command.printed(
-      `The endpoint refuses the signature. To find out why, run \`stablehooks doctor ${endpoint.url}\`.`,
+      `The endpoint rejects the signature. To find out why, run \`stablehooks doctor ${endpoint.url}\`.`,
     );
     command.interrupt();
     expect((await command.ended).stderr.match(/stablehooks doctor/g)).toHaveLength(1);

@@ -63,7 +63,7 @@ describe.concurrent('where', () => {
     }
     const imported = await run(['where', 'trf_1', '--inbox', folder.at('gap.db')]);
     expect(imported.stdout).toContain('It is not proven that every later event is in the inbox');
-    expect(imported.stderr).toContain('Not searched: 1 event without a readable text (pruned, imported');
+    expect(imported.stderr).toContain('Not searched: 1 event without readable text (pruned, imported');
   });
 
   test.for(['evt_3', '12345678901234567890', '1.50', ' true '])(

@@ -27,7 +27,7 @@ test('doctor refuses an endpoint on another machine without --yes, because no pe
   expect(stderr).toMatch(/^stablehooks: hooks\.example\.com is not on this machine\. Pass --yes to send/);
   expect([exitCode, stdout]).toEqual([2, '']);
   const confirmed = await run(['doctor', 'http://endpoint.invalid/', '--yes']);
-  expect(confirmed.stderr).toMatch(/^A correct receiver refuses or ignores.*\n.* cannot be reached/);
+  expect(confirmed.stderr).toMatch(/^A correct receiver rejects or ignores.*\n.* cannot be reached/);
   expect(confirmed.exitCode).toBe(3);
 });
 

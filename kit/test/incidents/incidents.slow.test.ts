@@ -91,7 +91,7 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/could not be read/);
       return { look: ['events', 'list'], options: { env } };
     },
-    shows: /The service refused the token \(401\)/,
+    shows: /The service rejected the token \(401\)/,
   },
   {
     name: 'a wrong secret',

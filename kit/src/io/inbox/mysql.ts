@@ -8,7 +8,6 @@ import {
   type OpenOptions,
 } from './opening.js';
 
-/** The part of mysql2 that is used here. */
 interface Mysql2 {
   createPool(options: {
     readonly uri: string;
@@ -17,7 +16,6 @@ interface Mysql2 {
   }): { promise(): MysqlPoolLike & { end(): Promise<void> } };
 }
 
-/** Returns the pool with a time limit for each response. */
 function withTimeout(pool: MysqlPoolLike): MysqlPoolLike {
   return {
     async getConnection() {

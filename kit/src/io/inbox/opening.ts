@@ -4,33 +4,27 @@ import { pathToFileURL } from 'node:url';
 import type { Inbox, InboxOperations } from 'stablehooks';
 import { usageError } from '../errors.js';
 
-/** An open inbox, which a command must close. */
 export interface Opened extends Omit<Inbox, 'transaction'>, InboxOperations {
   close(): unknown;
-  /** Whether the path still names the opened file. Missing if the place is not a file. */
+  /** Whether the path still names the opened file. Missing if the inbox is not a file. */
   isCurrent?(): boolean;
   readonly namespace: string;
 }
 
 export interface OpenOptions {
-  /** Whether to create the tables if they do not exist. */
   readonly create: boolean;
-  /** Whether a Redis without any event is accepted. */
+  /** Whether to accept a Redis without any event. */
   readonly unused: boolean;
-  /**
-   * The namespaces to look for, in this order. A file is opened with the first namespace that it contains. A file
-   * without any of them must be new.
-   */
+  /** The namespaces to try, in order of preference. A file that contains none of them must be new. */
   readonly namespaces: readonly [string, ...string[]];
-  /** The place as messages show it. The value of a variable is not shown, because it can contain a password. */
+  /** The location as messages show it. The value of a variable is not shown, because it can contain a password. */
   readonly name: string;
 }
 
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** How long to wait for a response, in ms, because a connection may be lost silently. */
+/** Limits the wait for each response, because a connection can be lost silently. */
 export const ANSWER_TIMEOUT_MS = 60_000;
 
-/** Closes what was opened if the work fails. */
 export async function closeOnError(work: Promise<unknown>, close: () => unknown): Promise<void> {
   try {
     await work;
@@ -40,7 +34,7 @@ export async function closeOnError(work: Promise<unknown>, close: () => unknown)
   }
 }
 
-/** Imports the first of these packages that the project in the current folder has installed. */
+/** Imports the first of these packages that is installed in the current folder's project. */
 export async function importFromProject<Driver>(
   names: readonly string[],
   reason: string,

@@ -8,7 +8,6 @@ import {
   type OpenOptions,
 } from './opening.js';
 
-/** The part of `pg` that is used here. */
 interface Pg {
   readonly Pool: new (options: {
     readonly connectionString: string;
@@ -34,7 +33,7 @@ export async function openPostgres(
     query_timeout: ANSWER_TIMEOUT_MS,
     max: 2,
   });
-  // Without a listener, a connection that is cut while idle ends the process.
+  // Without a listener, a connection that is cut while idle would end the process.
   pool.on('error', () => undefined);
   const inbox = postgresInbox(pool, { schema });
   if (create) await closeOnError(migratePostgres(pool, { schema }), () => pool.end());

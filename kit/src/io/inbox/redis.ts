@@ -20,7 +20,6 @@ import {
   type OpenOptions,
 } from './opening.js';
 
-/** The part of ioredis that is used here. */
 type Ioredis = new (
   url: string,
   options: {
@@ -35,7 +34,6 @@ type Ioredis = new (
   on(event: 'error', listener: (error: Error) => void): void;
 };
 
-/** The part of node-redis that is used here. */
 interface NodeRedis {
   createClient(options: {
     readonly url: string;
@@ -48,7 +46,6 @@ interface NodeRedis {
   };
 }
 
-/** A client of Redis, from either package. */
 interface RedisClient {
   readonly redis: RedisLike;
   connect(): Promise<unknown>;
@@ -68,10 +65,10 @@ export async function openRedis(
     throw usageError(`${which}: write the Redis database as a number after the host, such as /0.`);
   }
   const [, database = ''] = path;
-  // The drivers behave differently if the database does not exist. For example, ioredis continues with database 0.
+  // The drivers handle a missing database differently. For example, ioredis continues with database 0.
   server.pathname = '';
   const { redis, connect, select, close } = await createRedisClient(server.href);
-  // A wrong prefix is refused before a connection is open.
+  // Rejects an invalid prefix before a connection is open.
   const inbox = redisInbox(
     {
       eval: (...call) => inTime(redis.eval(...call), ANSWER_TIMEOUT_MS, noAnswer),
@@ -130,7 +127,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   });
   return {
     redis: fromIoredis(client),
-    // The promise only rejects with "Connection is closed", but the event has the cause.
+    // The promise rejects only with "Connection is closed", but the event contains the cause.
     connect: () =>
       client.connect().catch((error: unknown) => {
         throw emitted ?? error;
@@ -140,7 +137,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   };
 }
 
-/** Refuses a Redis with neither an event nor a poll, because a wrong database number or prefix looks like an empty inbox. */
+/** A wrong database number or prefix looks like an empty inbox. */
 async function assertIsUsed(
   inbox: Pick<Opened, 'count' | 'readNote'>,
   { prefix, name }: { readonly prefix: string; readonly name: string },

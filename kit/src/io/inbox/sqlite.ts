@@ -12,7 +12,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   if (found === undefined && !create)
     throw usageError(`${name}: this inbox file does not exist. Check the path.`);
   const folder = dirname(place);
-  // The errors of the drivers differ, and most of them do not name the folder.
+  // The drivers' errors differ, and most of them do not name the folder.
   if (found === undefined && statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) {
     const what = name === place ? `the folder ${folder} does not exist` : 'its folder does not exist';
     throw usageError(`${name}: ${what}. Create it, or check the path.`);
@@ -24,7 +24,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
     const namespace = findNamespace(db, options);
     if (!create) {
       assertIsOfThisRelease(db, { Sqlite, name, namespace });
-      // There is nothing to migrate, and it must be possible to read a file that is locked or read-only.
+      // There is nothing to migrate, and a locked or read-only file must stay readable.
       db.exec('PRAGMA query_only = ON');
     }
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
@@ -47,7 +47,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   }
 }
 
-/** Finds the namespace in an SQLite file, so that a wrong path does not add tables to the database of another program. */
+/** A wrong path must not add tables to another program's database. */
 function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions): string {
   const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
@@ -58,7 +58,7 @@ function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions
   );
 }
 
-/** @throws {CommandError} exit 2 if another release wrote the file, because opening the file would migrate it. */
+/** Opening a file that another release wrote would migrate it. */
 function assertIsOfThisRelease(
   db: SqliteLike,
   {
@@ -77,14 +77,14 @@ function assertIsOfThisRelease(
     fresh.close();
   }
   throw usageError(
-    `${name}: this file was written by another release of stablehooks. Opening it with this release would migrate it, and the other release could no longer open it. Use the kit of your app's release, or start your app once with this release.`,
+    `${name}: this file was written by another release of stablehooks. If this release opened the file, it would migrate the file, and the other release could no longer open it. Use the kit of your app's release, or start your app once with this release.`,
   );
 }
 
-/** The minimum free space on the disk, in bytes. With less space, an inbox may be unable to store the next events. */
+/** The minimum free disk space, in bytes. With less, an inbox may be unable to store the next events. */
 const MIN_ROOM = 1_048_576;
 
-/** `health` checks whether an inbox is writable, but without writing. SQLite itself would then not notice a full disk. */
+/** `health` does not write to check whether an inbox is writable, so SQLite would not notice a full disk. */
 function assertRoom(folder: string): void {
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize >= MIN_ROOM) return;
@@ -92,7 +92,6 @@ function assertRoom(folder: string): void {
   throw Object.assign(new Error(message), { code: 'SQLITE_FULL' });
 }
 
-/** How long to wait while another process writes, in ms. */
 const BUSY_TIMEOUT_MS = 5_000;
 
 type SqliteDriver = new (path: string) => SqliteLike & { close(): void };
