@@ -1,7 +1,4 @@
-/**
- * Reads the effects of an event. These are the rows of `--effects` that name the event, and the requests that the app
- * sent to other servers.
- */
+/** The effects of an event: the rows of `--effects` that name it, and the requests that the app sent to other servers. */
 import { CommandError, usageError } from '../io/errors.js';
 import { importFromProject } from '../io/inbox/opening.js';
 import { findSqlite } from '../io/inbox/sqlite.js';
@@ -9,7 +6,6 @@ import { redact, toPlain } from '../io/output.js';
 
 export type Row = readonly string[];
 
-/** The values that show to which event a row belongs. */
 export interface Identity {
   readonly id: string;
   /** The part of the payload that is new in each run. */
@@ -78,7 +74,7 @@ function toCell(value: unknown): string {
   return value instanceof Date ? value.toISOString() : String(value);
 }
 
-/** Returns the rows that name the event. Its names are replaced, so that the rows of two events can be compared. */
+/** Replaces the names of the event, so that the rows of two events can be compared. */
 export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly Row[] {
   const names = new RegExp(`${id}|${token}`, 'gi');
   return rows
@@ -86,7 +82,7 @@ export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly 
     .map((row) => row.map((cell) => cell.replaceAll(names, '<event>')));
 }
 
-/** What two undisturbed runs have in common. Columns that differ between these runs, such as times, are not compared. */
+/** Columns that differ between two undisturbed runs, such as times, are not compared. */
 export interface Reference {
   readonly effects: readonly string[];
   readonly compare: (row: Row) => string;

@@ -1,5 +1,5 @@
 export interface ConnectionFailure {
-  /** What went wrong. The text is part of a row, so it begins in lower case and has no full stop. */
+  /** Part of a row, so the text begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }
@@ -22,7 +22,7 @@ const NO_HTTP: ConnectionFailure = {
   fix: 'Check the port. If the port uses TLS, use an https: URL.',
 };
 
-/** The failures by their code, which comes from the system or from Node (TLS, the HTTP parser or `fetch`). */
+/** The codes come from the system or from Node (TLS, the HTTP parser or `fetch`). */
 const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ECONNREFUSED: {
     what: 'nothing is listening there',
@@ -55,7 +55,6 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
 };
 
-/** Explains the code of a failed connection. Returns `undefined` for any other code. */
 export function connectionFailure(code: string): ConnectionFailure | undefined {
   // Every code of Node's HTTP parser means that the response is not HTTP.
   if (code.startsWith('HPE_')) return NO_HTTP;

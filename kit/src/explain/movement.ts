@@ -1,4 +1,3 @@
-/** Finds the history of one movement: its events in order, and whether polls prove that no later event is missing. */
 import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
 import { recordPages } from 'stablehooks/reconcile';
@@ -6,12 +5,11 @@ import { isText } from '../io/event-filter.js';
 import { isObject } from '../io/settings.js';
 
 export interface Movement {
-  /** The events, in order of creation. */
+  /** In order of creation. */
   readonly found: readonly MovementRecord[];
-  /** How many events could not be searched because their text is pruned, imported or unreadable. */
+  /** Events whose text is pruned, imported or unreadable cannot be searched. */
   readonly unread: number;
   readonly proven: ProvenSpan | null;
-  /** What is proven, as a sentence. */
   readonly proof: string;
 }
 
@@ -19,14 +17,13 @@ export type MovementRecord = InboxRecord & { readonly event: UnknownEvent };
 
 const PAGE = 500;
 
-/** @param key - the id of an event, the ordering key, or a value in the payload, such as the id of a transfer. */
+/** @param key - the id of an event, an ordering key, or a value in the payload, such as the id of a transfer. */
 export async function findMovement(
   inbox: Pick<InboxOperations, 'list'> & Parameters<typeof readPollState>[0],
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // The state is read before the events. Otherwise, a poll in between could prove something about events that were not
-  // read.
+  // The state is read first: otherwise, a poll in between could prove something about events that were not read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];
@@ -48,7 +45,6 @@ export async function findMovement(
   return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };
 }
 
-/** Whether a value in the payload equals this text. */
 function holds(value: unknown, text: string): boolean {
   if (isObject(value) || Array.isArray(value)) return Object.values(value).some((each) => holds(each, text));
   return isText(value, text);

@@ -15,7 +15,6 @@ interface Action {
   readonly verb: string;
   readonly states: readonly string[];
   readonly max: number;
-  /** What the action does, for the confirmation. */
   readonly effect: string;
 }
 
@@ -37,19 +36,18 @@ const ACTIONS: Readonly<Record<Name, Action>> = {
   },
 };
 
-/** How many events are named after a dry run. */
 const NAMED = 5;
 
 const OR = new Intl.ListFormat('en', { type: 'disjunction' });
 const plural = (count: number) => `${count.toLocaleString('en')} event${count === 1 ? '' : 's'}`;
 
-/** The actions on the selected events or, if no event is selected, on all events that meet the filter. */
+/** If no event is selected, the actions apply to all events that meet the filter. */
 export function EventActions({
   states: known,
   selected,
   onDone,
 }: {
-  /** How many events meet the filter, by state. `null` while this is unknown. */
+  /** `null` while the counts are unknown. */
   readonly states: EventCounts['states'];
   readonly selected: ReadonlySet<string>;
   readonly onDone: () => void;
@@ -88,7 +86,6 @@ export function EventActions({
   );
 }
 
-/** The buttons of one event. */
 export function OneEventActions({
   id,
   state,
@@ -116,7 +113,6 @@ export function OneEventActions({
   );
 }
 
-/** The button that requeues the events of a filter. */
 export function RequeueThese({ filter }: Pick<Selected, 'filter'>) {
   const [isAsked, setAsked] = useState(false);
   if (!can('requeue')) return null;
@@ -132,7 +128,6 @@ export function RequeueThese({ filter }: Pick<Selected, 'filter'>) {
   );
 }
 
-/** Shows what an action would do, and carries it out after a confirmation. */
 function Confirm({
   name,
   filter,
@@ -172,7 +167,7 @@ function Confirm({
         const of = { ids: plan?.ids ?? [] };
         const [by, reason] = [statement.by.trim(), statement.reason.trim()];
         keepName(statement);
-        // A reason is asked for only together with a name.
+        // A reason is sent only together with a name.
         const said =
           name === 'discard' ? { by, reason } : { by: by || undefined, reason: (by && reason) || undefined };
         const result = await act(name, { filter: of, ...said } as Parameters<typeof act<typeof name>>[1]);
@@ -238,7 +233,7 @@ function Confirm({
   );
 }
 
-/** The outcomes after which the user has nothing left to do here. */
+/** After these outcomes, the user has nothing left to do here. */
 const GOOD: ReadonlySet<string> = new Set(['handled', 'queued', 'duplicate']);
 
 function isSuccess({ changed, outcomes }: SelectedResult): boolean {

@@ -7,7 +7,7 @@ import { act } from '../server';
 import { formatMs } from '../time';
 import { go } from '../url';
 
-/** The buttons that send an attempt again. The page then opens the new attempt, and a notice says how it ended. */
+/** The page then opens the new attempt, and a notice says how it ended. */
 export function Resend({ detail }: { readonly detail: AttemptDetail }) {
   const [asks, setAsks] = useState<'body' | 'url'>();
   const [isSending, setSending] = useState(false);
@@ -65,7 +65,7 @@ const RESULTS: Readonly<Record<AttemptKind, string>> = {
   unanswered: 'Not delivered',
 };
 
-/** Describes the endpoint's response, such as `Refused: 401 ERR_SIGNATURE_MISMATCH after 12 ms.` */
+/** For example, `Refused: 401 ERR_SIGNATURE_MISMATCH after 12 ms.` */
 function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
   const what = [status, outcome].filter((part) => part !== null).join(' ');
   return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;
@@ -118,7 +118,7 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
 
 function encodeBase64(bytes: Uint8Array): string {
   const parts: string[] = [];
-  // The bytes are converted in pieces, because a call takes only a limited number of arguments.
+  // A call takes only a limited number of arguments.
   for (let at = 0; at < bytes.length; at += 8_192) {
     parts.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
   }

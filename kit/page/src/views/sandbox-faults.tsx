@@ -12,7 +12,7 @@ interface Fault {
   readonly title: string;
   readonly meaning: string;
   readonly control: Control;
-  /** The value that turns the fault off. Missing for a value that does not cause a fault by itself. */
+  /** Turns the fault off. Missing for a value that does not cause a fault by itself. */
   readonly none?: Faults[FaultName];
 }
 
@@ -96,7 +96,6 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
 };
 const NAMES = Object.keys(FAULTS) as FaultName[];
 
-/** The panel that shows the sandbox's faults and changes them. */
 export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Reloads) {
   const { shown, change, clear } = useFaults(faults, reload);
   const active = NAMES.filter((name) => isActive(name, shown)).length;
@@ -135,10 +134,10 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Rel
   );
 }
 
-/** Returns the faults with the reader's pending changes. Changes are sent one by one, so that they arrive in order. */
+/** Sends changes one at a time, so that they arrive in order. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
-  /** The faults that an action returned. They are used until the next report arrives. */
+  /** Used until the next report arrives. */
   const [answer, setAnswer] = useState<{ readonly faults: Faults; readonly to: Faults }>();
   const latest = useRef(faults);
   latest.current = faults;
@@ -216,7 +215,7 @@ function FaultRow({ name, faults, change }: OneFault) {
     none === undefined ? 'fault-part' : '',
   ];
   return (
-    // The title is the name of the option in the API, for people who set the fault there.
+    // People who set the fault in the API need the name of the option.
     <div class={classes.join(' ')} title={name}>
       <div>
         <span class="fault-title">{title}</span>
@@ -293,7 +292,7 @@ function FaultControl({ name, faults, change, describedBy }: OneFault & { readon
   }
 }
 
-/** The control for how often a fault occurs: with a probability (a slider and a number), or at the next N occasions. */
+/** A fault occurs either with a probability or on the next N occasions. */
 function ChanceControl({
   title,
   describedBy,
@@ -363,10 +362,7 @@ function ChanceControl({
   );
 }
 
-/**
- * A field for a short value. The value takes effect when the reader presses Enter or leaves the field. Until then,
- * nothing replaces it.
- */
+/** The value takes effect on Enter or when the field loses the focus, and nothing replaces it until then. */
 function Typed<Value>({
   value,
   read,
@@ -375,7 +371,7 @@ function Typed<Value>({
   ...rest
 }: {
   readonly value: string;
-  /** Converts the typed text. Returns `undefined` if the text cannot be used. */
+  /** Returns `undefined` if the text cannot be used. */
   readonly read: (text: string) => Value | undefined;
   readonly hint: string;
   readonly change: (value: Value) => void;

@@ -11,7 +11,7 @@ const AMOUNT = {
   inputMode: 'decimal',
 } as const;
 
-/** A button that opens a form. After the form is submitted, a notice says what the sandbox did or why it refused. */
+/** After the form is submitted, a notice says what the sandbox did or why it refused. */
 function Form<Values extends Readonly<Record<string, string>>>({
   label,
   title,
@@ -26,7 +26,7 @@ function Form<Values extends Readonly<Record<string, string>>>({
   readonly submit: string;
   readonly initial: Values;
   readonly reload: () => void;
-  /** Submits the form. Resolves to the text of the notice. */
+  /** Resolves to the text of the notice. */
   readonly run: (values: Values) => Promise<string>;
   readonly children: (values: Values, set: (change: Partial<Values>) => void) => ComponentChildren;
 }) {
