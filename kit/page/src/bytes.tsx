@@ -82,7 +82,6 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
   );
 }
 
-/** Returns `undefined` if the bytes are not UTF-8. */
 export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -114,7 +113,6 @@ function toCharacterStart(bytes: Uint8Array, at: number): number {
   return start;
 }
 
-/** Returns `undefined` if the text is not a JSON object or array. */
 function toIndented(text: string): Uint8Array | undefined {
   try {
     const value: unknown = JSON.parse(text);

@@ -2,7 +2,6 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
 import { tellReader } from './notice';
 
-/** If the page cannot use the clipboard, a dialog shows the text. */
 export function Copy({
   title,
   what,

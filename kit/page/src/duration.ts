@@ -11,7 +11,6 @@ export function parseDuration(text: string): number | undefined {
   return Math.round(Number(`${sign}${digits}`) * UNITS_MS[unit as keyof typeof UNITS_MS]);
 }
 
-/** Uses the largest unit that gives a whole number: `300000` becomes `5m`. */
 export function formatDuration(ms: number): string {
   for (const [unit, size] of Object.entries(UNITS_MS)) {
     if (ms !== 0 && ms % size === 0) return `${ms / size}${unit}`;

@@ -12,7 +12,6 @@ export const connection = signal<{
   readonly refused?: string | undefined;
 }>({ open: true, since: new Date().toISOString() });
 
-/** `undefined` while the source can be read. */
 export const lost = signal<Extract<StreamEntry, { readonly kind: 'lost' }> | undefined>(undefined);
 
 const KINDS: readonly LiveEntry['kind'][] = ['changed', 'lost', 'recovered', 'reset'];
@@ -32,12 +31,10 @@ export function staleFor(view: View): (entry: LiveEntry) => boolean {
     entry.kind === 'reset' || entry.kind === 'recovered' || (entry.kind === 'changed' && entry.view === view);
 }
 
-/** For a change that this page's own action made, before the stream reports it. */
 export function tellChanged(view: View): void {
   for (const listener of listeners) listener({ kind: 'changed', view });
 }
 
-/** The tab with the stream sends these messages to the other tabs. */
 type Shared =
   | { readonly entry: LiveEntry; readonly id: string }
   | { readonly connection: typeof connection.value }

@@ -1,6 +1,5 @@
 import { Plain } from './plain';
 
-/** The text begins with `what`, such as `The coverage could not be read: `. */
 export function LoadError({
   error,
   reload,

@@ -8,7 +8,6 @@ export interface Loaded<Data> {
   readonly reload: () => void;
 }
 
-/** Pauses while the page is hidden. */
 export function useEvery(intervalMs: number, work: () => void): void {
   const latest = useRef(work);
   latest.current = work;

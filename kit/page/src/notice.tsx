@@ -3,7 +3,6 @@ import { Plain } from './plain';
 
 const notice = signal<{ readonly text: string; readonly failed: boolean } | undefined>(undefined);
 
-/** Resolves to `undefined` if the action failed. */
 export async function attempt<Result>(
   work: () => Promise<Result>,
   describe: (result: Result) => string,

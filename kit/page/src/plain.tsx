@@ -1,9 +1,6 @@
 import { Time } from './time';
 
-/**
- * Control characters, bidirectional marks, zero-width characters and lone surrogates are invisible or change other
- * text.
- */
+/** Matches characters that are invisible or change other text, such as bidirectional marks and lone surrogates. */
 const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
@@ -22,7 +19,6 @@ export function toPlain(text: string, { lines = false } = {}): string {
 
 const PARTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|`[^`]+`)/;
 
-/** Shows times in the zone of the page, and formats code as code. */
 export function Sentence({ text }: { readonly text: string }) {
   return (
     <bdi>

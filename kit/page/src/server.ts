@@ -1,10 +1,8 @@
 import { signal } from '@preact/signals';
 import type { ActionInputs, ActionName, ActionResults, Problem, Session } from '../../src/inspector/api.js';
 
-/** `undefined` until the server responds. */
 export const session = signal<Session | undefined>(undefined);
 
-/** The message is for the reader. */
 export class RequestFailed extends Error {
   /** 0 if there was no response. */
   readonly status: number;
@@ -16,7 +14,6 @@ export class RequestFailed extends Error {
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
-/** Rejects with {@link RequestFailed}. */
 export async function ask<Answer>(
   path: string,
   query: Query = {},
@@ -29,7 +26,6 @@ export async function ask<Answer>(
   return answer(fetch(`./api/${path}${search === '' ? '' : `?${search}`}`, { signal }));
 }
 
-/** Rejects with {@link RequestFailed}. */
 export async function act<Name extends ActionName>(
   name: Name,
   input: ActionInputs[Name],

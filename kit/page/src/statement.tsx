@@ -5,14 +5,12 @@ export interface Statement {
 
 const KEY = 'stablehooks-inspector:name';
 
-/** The name is the one that the reader entered last. */
 export const newStatement = (): Statement => ({ by: localStorage.getItem(KEY) ?? '', reason: '' });
 
 export function keepName({ by }: Statement): void {
   localStorage.setItem(KEY, by);
 }
 
-/** Unless the statement is optional, the form cannot be submitted while a field is empty. */
 export function StatementFields({
   value,
   isOptional = false,

@@ -26,7 +26,6 @@ const format = computed(
     }),
 );
 
-/** Returns values such as `2026-11-26` and `20:15:01`. */
 function read(date: Date): { readonly day: string; readonly time: string } {
   const part = Object.fromEntries(format.value.formatToParts(date).map(({ type, value }) => [type, value]));
   return {
@@ -35,7 +34,6 @@ function read(date: Date): { readonly day: string; readonly time: string } {
   };
 }
 
-/** The day is left out if it is today, and the year if it is this year. */
 export function Time({ at, full = false }: { readonly at: number | string; readonly full?: boolean }) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return <>at an unknown time</>;

@@ -14,7 +14,6 @@ export function param(name: string): string | undefined {
 
 type Change = Readonly<Record<string, string | undefined>>;
 
-/** The value `undefined` removes a parameter. */
 export function hrefWith(change: Change): string {
   const next = new URLSearchParams(current.value);
   // The token has been exchanged for a cookie, and must not be copied along with a link.
@@ -35,12 +34,10 @@ export function go(change: Change, { replace = false } = {}): void {
   current.value = new URLSearchParams(location.search);
 }
 
-/** Drops all other parameters. */
 export function hrefOf(params: Readonly<Record<string, string>>): string {
   return `?${new URLSearchParams(params)}`;
 }
 
-/** Does not reload the page, unless the link must open in another tab or window. */
 export function follow(event: MouseEvent): void {
   const link = event.currentTarget;
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;

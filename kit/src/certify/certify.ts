@@ -77,7 +77,6 @@ export function createService(endpoint: EndpointInput): Sandbox {
 
 interface Trial extends Identity {
   readonly what: string;
-  /** The number of notes when the run began. */
   readonly since: number;
 }
 
@@ -223,7 +222,6 @@ class Certification {
     await app.start(setup);
   }
 
-  /** Like the service, redelivers the event until the app returns a 2xx. */
   async #settle(trial: Trial): Promise<Effect> {
     const { app, notes, sandbox, settleMs } = this.#options;
     const endMs = Date.now() + settleMs;

@@ -88,7 +88,6 @@ export interface Reference {
   readonly compare: (row: Row) => string;
 }
 
-/** Returns `undefined` if the two runs have different numbers of rows. */
 export function toReference(one: readonly Row[], other: readonly Row[]): Reference | undefined {
   if (one.length !== other.length) return undefined;
   const columnOf = (rows: readonly Row[], column: number) =>

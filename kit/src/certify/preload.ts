@@ -1,5 +1,5 @@
 /**
- * Runs in the app before its own code. Notes each driver call, `fetch` and response, and kills the app at the planned
+ * Runs in the app before its own code: notes driver calls, fetches and responses, and kills the app at the planned
  * call.
  */
 import { AsyncLocalStorage, createHook, executionAsyncResource } from 'node:async_hooks';
@@ -109,7 +109,6 @@ createHook({
 // With source maps, places are lines of the app's source, not of its bundle.
 process.setSourceMapsEnabled(true);
 
-/** Returns `undefined` for the app's own code. */
 function packageOf(file: string): string | undefined {
   if (file.startsWith(library)) return 'stablehooks';
   const [, name] = /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file) ?? [];

@@ -19,7 +19,6 @@ import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBo
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
   readonly got: string;
-  /** The time of the slowest response. `undefined` if the check did not run. */
   readonly elapsedMs?: number | undefined;
   readonly fix?: string | undefined;
 }
@@ -261,7 +260,6 @@ export function quoteReply({ words }: TestedAnswer): string {
   return words === '' ? 'The response is empty.' : `The response: "${words}".`;
 }
 
-/** Explains a refusal because of a limit, an outage, or a login in front of the endpoint. */
 export function explainStatus(answer: TestedAnswer): string | undefined {
   const status = statusOf(answer);
   if (NOT_THE_EVENT.has(status) && isInconclusive(answer)) return explainCode(answer);
@@ -276,13 +274,11 @@ export function explainStatus(answer: TestedAnswer): string | undefined {
   return undefined;
 }
 
-/** Inconclusive if the response does not depend on the event. */
 function busyResult(answer: TestedAnswer): CheckResult | undefined {
   const why = isDelivered(answer) ? undefined : explainStatus(answer);
   return why === undefined ? undefined : toResult('not shown', [answer], why);
 }
 
-/** Ignores `fix` if the response does not depend on the event. */
 function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): CheckResult {
   return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
 }
@@ -329,7 +325,6 @@ interface Refusal {
   readonly fix: string;
 }
 
-/** Returns a failure instead of the result if `--effects` counts an effect of the delivery. */
 export async function expectNoEffect(
   endpoint: TestedEndpoint,
   { id, answer, result, fix }: Refusal,
@@ -533,7 +528,7 @@ const ANSWER_5XX =
 const COUNTS_AS_DONE =
   'The failed event counts as done. Record an event as done after the work, not before it.';
 
-/** With `failing-handler`, `payload.doctor` asks the handler to fail. */
+/** The value `failing-handler` in `payload.doctor` asks the handler to fail. */
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('failing-handler');
   const first = await endpoint.send(toBody(event));
@@ -593,7 +588,6 @@ async function countEffects(
   return endpoint.effects(id);
 }
 
-/** Resolves to the count as soon as there is an effect, or to 0 after the time limit. */
 async function awaitEffect(
   endpoint: TestedEndpoint,
   id: string,

@@ -178,7 +178,6 @@ const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
 /** `fix` applies if the endpoint accepts this delivery. */
 interface Difference {
   readonly options?: SendOptions;
-  /** @default the body of the event */
   readonly body?: Uint8Array;
   readonly fix: string;
 }

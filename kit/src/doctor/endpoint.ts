@@ -32,7 +32,6 @@ export interface SendOptions
 }
 
 export type TestedAnswer = EndpointAnswer & {
-  /** The start of the response on one line, without the secret. */
   readonly words: string;
   /** A login in front of an app asks for credentials (`WWW-Authenticate`). */
   readonly asksToLogIn: boolean;
@@ -61,7 +60,6 @@ const OTHER_SECRET = new TextEncoder().encode('not the secret of this endpoint')
 /** Shorter secrets also occur as parts of ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 
-/** These outcomes show that a durable inbox has stored the event. */
 const STORED: ReadonlySet<string> = new Set(['handled', 'queued', 'parked', 'duplicate', 'dead']);
 
 const MAX_WORDS = 160;
@@ -127,7 +125,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
 
   return {
     url,
-    /** If `true`, the app's handler runs for real. */
     runsHandlers: type !== TEST_TYPE,
     ids: ids as ReadonlySet<string>,
     stored: stored as ReadonlySet<string>,
@@ -184,7 +181,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
   };
 }
 
-/** Returns NaN for any other value, such as `null` for an unknown event. */
 function readCount(text: string): number {
   try {
     const value: unknown = JSON.parse(text);

@@ -75,7 +75,6 @@ function toLines(
   ];
 }
 
-/** Splits the list at its commas, and an item that is too long at its spaces. */
 function fold(list: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {

@@ -22,7 +22,6 @@ const NO_HTTP: ConnectionFailure = {
   fix: 'Check the port. If the port uses TLS, use an https: URL.',
 };
 
-/** The codes come from the system or from Node (TLS, the HTTP parser or `fetch`). */
 const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ECONNREFUSED: {
     what: 'nothing is listening there',

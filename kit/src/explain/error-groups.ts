@@ -4,7 +4,6 @@ import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 /** Errors in the same group differ only in variable parts, such as ids, times and amounts. */
 export interface ErrorGroup {
   readonly state: InboxState;
-  /** `…` stands for each variable part. */
   readonly error: string;
   /** The longest text that all errors in the group contain, for use in a filter. */
   readonly part: string;

@@ -133,13 +133,11 @@ function toLatin1(body: Uint8Array): Uint8Array | undefined {
   return text === undefined || /[^\0-\xff]/.test(text) ? undefined : Buffer.from(text, 'latin1');
 }
 
-/** Returns `undefined` if the body is not UTF-8 or the change does not apply. */
 function rewrite(body: Uint8Array, change: (text: string) => string | undefined): Uint8Array | undefined {
   const text = orUndefined(() => change(toText(body)));
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** Returns `undefined` if the body is not JSON or is nested too deeply. */
 function reserialize(
   body: Uint8Array,
   write: (value: unknown) => string | undefined,
@@ -150,10 +148,8 @@ function reserialize(
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** @throws {TypeError} if the body is not UTF-8. */
 const toText = onceForEach((body) => utf8.decode(body));
 
-/** Returns `undefined` if the body is not JSON. */
 const toValue = onceForEach((body) =>
   orUndefined(() => ({ value: JSON.parse(toText(body).replace(/^\ufeff/, '')) as unknown })),
 );

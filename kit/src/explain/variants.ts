@@ -1,6 +1,5 @@
 export interface Change {
   readonly part: 'body' | 'secret' | 'signature';
-  /** How the given value differs from the signed value. */
   readonly what: string;
   readonly fix: string;
 }
@@ -11,7 +10,6 @@ export interface Variant<Value> {
   readonly changes: readonly Change[];
 }
 
-/** `undo` returns `undefined` if the change does not apply. */
 export interface KnownChange<Value> extends Change {
   readonly undo: (value: Value) => Value | undefined;
 }
@@ -54,7 +52,6 @@ export function toChanges<Value>(
   return Object.entries(table).map(([what, undo]) => ({ ...shared, what, undo }));
 }
 
-/** If the function throws, the change does not apply. */
 export function orUndefined<Value>(make: () => Value): Value | undefined {
   try {
     return make();

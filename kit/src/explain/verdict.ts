@@ -15,7 +15,6 @@ export interface Signing extends SignatureFormat {
   readonly signatureHeader: string;
 }
 
-/** Without `signing`, judges only the response. */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);

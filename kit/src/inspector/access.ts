@@ -22,10 +22,7 @@ const ACTION_HEADER = 'x-inspector-token';
 /** Must equal the token that an action sends. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
-/**
- * No process stores the action token, which is also a cookie, so each process of an app accepts the tokens of the
- * others.
- */
+/** The action token is stored only in a cookie, so each process of an app accepts the tokens of the others. */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
     const value = readCookie(request, ACTION_COOKIE);
@@ -50,10 +47,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
   };
 }
 
-/**
- * The page exchanges the token in the URL for a cookie. Its name contains the port, because cookies do not distinguish
- * ports.
- */
+/** The page exchanges the token for a cookie, which is named after the port because cookies do not distinguish ports. */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];
   const cookieName = () => `stablehooks_inspector_${port()}`;

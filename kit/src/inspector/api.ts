@@ -200,10 +200,7 @@ export interface EventRow {
 export interface EventFilter {
   readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  /**
-   * Only events that last changed (in an inbox) or were first attempted (without an inbox) at or after this time, in
-   * epoch ms.
-   */
+  /** Only events that last changed (without an inbox: were first attempted) at or after this time, in epoch ms. */
   readonly since?: number | undefined;
   /** Only events that last changed or were first attempted before this time, in epoch ms. */
   readonly until?: number | undefined;
@@ -279,7 +276,6 @@ export interface MovementReport {
   readonly rows: readonly MovementRow[];
   /** Events whose text is gone cannot be searched. */
   readonly unread: number;
-  /** Says what is proven about later events. */
   readonly proof: string;
   readonly isProven: boolean;
 }

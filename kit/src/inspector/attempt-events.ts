@@ -23,7 +23,6 @@ export interface KeptAttempt {
   readonly row: AttemptRow;
   /** When the attempt began, in epoch ms. */
   readonly at: number;
-  /** The filter `text` searches these texts. */
   readonly bodies: () => readonly string[];
 }
 
@@ -72,7 +71,6 @@ interface AttemptSource<Attempt> {
   /** Must return the same object each time it is called for an attempt. */
   readonly toKept: (attempt: Attempt) => KeptAttempt;
   readonly pending: () => ReadonlySet<string>;
-  /** Counts the events that have no kept attempt. */
   readonly dropped: () => DroppedEvents;
 }
 

@@ -52,7 +52,6 @@ interface InspectorParts {
   readonly basePath: string;
 }
 
-/** The message is for the person who uses the page. */
 class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -218,7 +217,6 @@ async function find(
   return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
 }
 
-/** Longer texts need a separate request. */
 const MAX_SHORT = 16_384;
 
 function shortText(event: UnknownEvent | null): string | null {
@@ -327,7 +325,6 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
   };
 }
 
-/** Some inputs are checked only by the sandbox itself. */
 function serviceActions(sandbox: SandboxOperations): Actions {
   return {
     fire: async (input) => {

@@ -61,7 +61,6 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-/** Returns `undefined` if the inbox cannot look up the matching events. */
 export async function toExactFilter(
   inbox: InspectedInbox,
   filter: SelectedFilter,

@@ -21,8 +21,8 @@ export interface InboxSourceOptions {
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now and resolves to the outcome, such as `async (event) => (await receiver.accept(event,
-   * 'redrive')).kind`. The action `run` requires this function.
+   * Runs an event now and resolves to the outcome. The action `run` requires this function. For example: `async (event)
+   * => (await receiver.accept(event, 'redrive')).kind`.
    * @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
@@ -83,7 +83,6 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
   /** Kept while a page is open, because counting can be slow and every page needs the counts. */
   let counted: readonly InboxCount[] | undefined;
-  /** After the action, the events are counted again. */
   const changing =
     <Values extends readonly unknown[], Answer>(work: (...values: Values) => Promise<Answer>) =>
     async (...values: Values) => {
@@ -139,7 +138,6 @@ interface Watch {
   readonly listener: (entry: StreamEntry) => void;
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
-  /** Reads the parts of the views' data that show a change. */
   readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
   /** Called at the end and, while no page is open, instead of a read. */
   readonly rest: () => void;

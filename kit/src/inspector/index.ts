@@ -1,7 +1,4 @@
-/**
- * `stablehooks-kit/inspector`: a web page on which operators see health, events and their attempts, coverage and the
- * sandbox.
- */
+/** `stablehooks-kit/inspector`: a web page that shows operators health, events and attempts, coverage and the sandbox. */
 import * as z from 'zod/mini';
 import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';

@@ -5,14 +5,12 @@ import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
-/** By default, allows every action of the source. */
 export function createLocalInspector(source: InspectorSource, actions: readonly ActionName[] = ACTION_NAMES) {
   let port = 0;
   const access = tokenAccess(() => port);
   const handler = createHandler({ source, actions, access, basePath: '/' });
   return {
     ...handler,
-    /** The returned URL contains the token. */
     urlAt(baseUrl: string): string {
       const url = new URL(`/?token=${access.token}`, baseUrl);
       // A URL does not contain the default port of its scheme.

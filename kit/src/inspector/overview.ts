@@ -13,7 +13,6 @@ const KEEP_MS = 1_000;
 /** After a slow read, pages share the result for this many times as long as the read took. */
 const KEEP_FACTOR = 20;
 
-/** Pages that ask at about the same time share one report. */
 export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {
   let last: { readonly report: Promise<OverviewReport>; until: number } | undefined;
   return (fresh) => {

@@ -11,7 +11,6 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Allows only scripts, styles and requests from this origin, and forbids frames around the page. */
 export const PAGE_HEADERS = {
   'content-security-policy': [
     "default-src 'none'",

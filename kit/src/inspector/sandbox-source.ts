@@ -15,10 +15,7 @@ import {
 import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/**
- * Creates an inspector source for a sandbox in this process. The source shows the sandbox's deliveries, and what the
- * sandbox view shows and changes.
- */
+/** Creates a source that shows the deliveries, movements and settings of a sandbox in this process. */
 export function fromSandbox(sandbox: Sandbox): InspectorSource {
   return {
     name: 'sandbox',
@@ -64,7 +61,6 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
   };
 }
 
-/** Counts only events for which an existing endpoint has no kept attempt. */
 function countDropped(sandbox: Sandbox): DroppedEvents {
   const own = sandbox.attempts().filter((attempt) => isOwn(toKept(attempt)));
   const kept = new Set(own.map(({ eventId, endpointId }) => `${eventId} ${endpointId}`));

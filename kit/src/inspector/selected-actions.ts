@@ -18,10 +18,8 @@ const ELIGIBLE = {
   run: ['dead', 'failed', 'received', 'parked', 'leased'],
 } as const satisfies Readonly<Record<string, readonly InboxState[]>>;
 
-/** Too many events would have to be read to find those that match. */
 export class TooMany extends Error {}
 
-/** A dry run only reports what the action would do. */
 export async function applyToSelected(
   { operations, run }: InboxPart,
   ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[

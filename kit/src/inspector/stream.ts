@@ -11,7 +11,6 @@ const SEND_INTERVAL_MS = 100;
 
 type Reader = ReadableStreamDefaultController<Uint8Array>;
 
-/** Serializes each entry once, however many pages read it. */
 export function createStream() {
   // Each id contains the run, because a page can reconnect to another process, which has numbers of its own.
   const run = randomBytes(6).toString('hex');
@@ -52,7 +51,6 @@ export function createStream() {
     pings = undefined;
   }
 
-  /** Returns `undefined` if some of the entries after this id have been dropped. */
   function since(id: string | null): readonly string[] | undefined {
     if (id === null) return [];
     const [, of, digits] = /^(\w+)-(\d+)$/.exec(id) ?? [];

@@ -32,7 +32,6 @@ export function toCurl({ request }: AttemptDetail): string {
 /** Linux rejects arguments of 128 KiB and more, and a character can take 4 bytes. */
 const MAX_ARGUMENT = 30_000;
 
-/** Returns `undefined` unless every byte of the body (base64) is visible. */
 function toReadable(body: string): string | undefined {
   const text = decodeUtf8(decodeBase64(body));
   return text !== undefined && toPlain(text, { lines: true }) === text ? text : undefined;

@@ -109,7 +109,6 @@ const MIN_GAP_PX = 12;
 /** In ms. An open gap that is older makes the lane longer. */
 const RECENT_MS = 7 * 86_400_000;
 
-/** Proven spans are bars, and gaps are links to their cards. */
 export function Lanes({
   report,
   isOne = false,

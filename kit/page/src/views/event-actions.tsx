@@ -47,7 +47,6 @@ export function EventActions({
   selected,
   onDone,
 }: {
-  /** `null` while the counts are unknown. */
   readonly states: EventCounts['states'];
   readonly selected: ReadonlySet<string>;
   readonly onDone: () => void;

@@ -31,7 +31,6 @@ export function EventView({ id }: { readonly id: string }) {
     scrollTo(0, 0);
     heading.current?.focus({ preventScroll: true });
   }, []);
-  // The newest attempts come first.
   const deliveries = data?.deliveries.toReversed() ?? [];
   const named = deliveries.find((line) => line.id === param('attempt'));
   const shown = named ?? deliveries.find(({ tone }) => tone === data?.tone) ?? deliveries[0];
@@ -143,7 +142,6 @@ function Detail({
   );
 }
 
-/** Each id links to the events that share it. */
 function idsOf(text: string | null): readonly (readonly [name: string, value: string])[] {
   if (text === null) return [];
   const { payload } = JSON.parse(text) as { readonly payload: unknown };
@@ -236,7 +234,6 @@ function Timeline({
 }: {
   readonly title: string;
   readonly lines: readonly AttemptLine[];
-  /** Whether there may have been more attempts than these. */
   readonly isPart?: boolean;
   readonly shown: string | undefined;
 }) {
@@ -292,7 +289,6 @@ function Timeline({
   );
 }
 
-/** A long body is loaded only if the reader asks for it. */
 function Body({ event: { id, body, text } }: { readonly event: EventDetail }) {
   const [isAsked, setAsked] = useState(false);
   const { data = text, error } = useLoaded(`body of ${id} ${isAsked}`, async (signal) => {

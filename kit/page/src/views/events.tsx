@@ -82,7 +82,6 @@ function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undef
   );
 }
 
-/** Returns `null` if there are further pages. */
 function tally({ rows, next }: EventPage): EventCounts['states'] {
   if (next !== null) return null;
   const counts = new Map<EventState, number>();
@@ -189,7 +188,6 @@ function Filters({ types }: { readonly types: readonly string[] }) {
   );
 }
 
-/** The list is requested this long after the last key press. */
 const TYPING_MS = 300;
 
 function Field({
@@ -250,7 +248,6 @@ function List({
   onSelect,
   onLoad,
 }: {
-  /** `undefined` if no action is possible on a selection. */
   readonly selected: ReadonlySet<string> | undefined;
   readonly onSelect: (ids: ReadonlySet<string>) => void;
   readonly onLoad: (page: EventPage, after: string | undefined) => void;
@@ -260,7 +257,6 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  /** The search continues here by itself until it finds an event. */
   const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
   useEffect(() => setSearchOn(undefined), [after]);
   const from = searchOn?.after ?? after;

@@ -19,7 +19,6 @@ export const TIMES: Readonly<
 const TEXTS = ['type', 'error', 'group', 'key', 'id', 'payload', 'text'] as const;
 const NAMES = ['state', 'time', 'since', 'until', 'attempts', ...TEXTS] as const;
 
-/** Times keep their names, as in the URL. */
 export function filterKey(): string {
   return JSON.stringify(NAMES.map((name) => param(name) ?? null));
 }
@@ -30,7 +29,6 @@ export function isFiltered(): boolean {
 
 export const NO_FILTER = Object.fromEntries([...NAMES, 'after'].map((name) => [name, undefined]));
 
-/** Times such as the last hour become the times that they mean now. */
 export function readFilter(): EventFilter {
   const [since, until] = TIMES[param('time') ?? '']?.span() ?? [parseTime('since'), parseTime('until')];
   const [attempts, payload] = [param('attempts'), param('payload')];

@@ -193,7 +193,6 @@ function Proven() {
   );
 }
 
-/** The groups that are left out are less frequent. */
 const MAX_GROUPS = 20;
 
 function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {

@@ -7,7 +7,6 @@ import { act } from '../server';
 import { formatMs } from '../time';
 import { go } from '../url';
 
-/** The page then opens the new attempt, and a notice says how it ended. */
 export function Resend({ detail }: { readonly detail: AttemptDetail }) {
   const [asks, setAsks] = useState<'body' | 'url'>();
   const [isSending, setSending] = useState(false);
@@ -65,7 +64,6 @@ const RESULTS: Readonly<Record<AttemptKind, string>> = {
   unanswered: 'Not delivered',
 };
 
-/** For example, `Refused: 401 ERR_SIGNATURE_MISMATCH after 12 ms.` */
 function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
   const what = [status, outcome].filter((part) => part !== null).join(' ');
   return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;

@@ -137,7 +137,6 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Rel
 /** Sends changes one at a time, so that they arrive in order. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
-  /** Used until the next report arrives. */
   const [answer, setAnswer] = useState<{ readonly faults: Faults; readonly to: Faults }>();
   const latest = useRef(faults);
   latest.current = faults;
@@ -230,7 +229,6 @@ function FaultRow({ name, faults, change }: OneFault) {
   );
 }
 
-/** `describedBy` is the id of the element that says what the fault means. */
 function FaultControl({ name, faults, change, describedBy }: OneFault & { readonly describedBy: string }) {
   const { title, control } = FAULTS[name];
   const value = faults[name];
@@ -292,7 +290,6 @@ function FaultControl({ name, faults, change, describedBy }: OneFault & { readon
   }
 }
 
-/** A fault occurs either with a probability or on the next N occasions. */
 function ChanceControl({
   title,
   describedBy,
@@ -371,7 +368,6 @@ function Typed<Value>({
   ...rest
 }: {
   readonly value: string;
-  /** Returns `undefined` if the text cannot be used. */
   readonly read: (text: string) => Value | undefined;
   readonly hint: string;
   readonly change: (value: Value) => void;

@@ -109,7 +109,6 @@ type Payload =
   | { readonly valid: true; readonly value: Readonly<Record<string, unknown>> }
   | { readonly valid: false; readonly problem: string; readonly at: number };
 
-/** Says where the JSON is invalid, or which number JavaScript would round. */
 function readPayload(text: string): Payload {
   let rounded: string | undefined;
   try {

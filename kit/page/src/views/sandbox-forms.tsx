@@ -11,7 +11,6 @@ const AMOUNT = {
   inputMode: 'decimal',
 } as const;
 
-/** After the form is submitted, a notice says what the sandbox did or why it refused. */
 function Form<Values extends Readonly<Record<string, string>>>({
   label,
   title,
@@ -26,7 +25,6 @@ function Form<Values extends Readonly<Record<string, string>>>({
   readonly submit: string;
   readonly initial: Values;
   readonly reload: () => void;
-  /** Resolves to the text of the notice. */
   readonly run: (values: Values) => Promise<string>;
   readonly children: (values: Values, set: (change: Partial<Values>) => void) => ComponentChildren;
 }) {

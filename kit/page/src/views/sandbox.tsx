@@ -61,7 +61,6 @@ function Listing({
   children,
 }: {
   readonly title: string;
-  /** The server sends at most this many rows. */
   readonly max?: number;
   readonly action: ComponentChildren;
   /** A heading that begins with `#` is for a column of numbers. */
