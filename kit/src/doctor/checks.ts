@@ -31,9 +31,9 @@ export interface Check {
 }
 
 const VERIFY_FIRST =
-  'Verify the signature over the raw bytes before anything else, and return 401. Otherwise, anyone who knows the URL can invent events.';
+  'Verify the signature over the raw bytes before anything else, and return 401 if it does not match. Otherwise, anyone who knows the URL can invent events.';
 const COMPARE_WHOLE =
-  'The endpoint accepts an empty signature or the beginning of the correct one. Refuse a signature of the wrong length before timingSafeEqual, and never compare with startsWith.';
+  'The endpoint accepts an empty signature or the beginning of the correct one. Reject any signature of the wrong length before you call timingSafeEqual, and never use startsWith to compare signatures.';
 const FAILED_ON_FORGERY =
   'Return 401 for a forged delivery. A 5xx asks for a retry, and any sender can cause an error or a timeout.';
 const OTHER_REFUSAL =
@@ -53,7 +53,7 @@ const ACTED_ON_HALF =
   'The endpoint acted on half a body. Read and verify the whole body before you do the work.';
 
 const STOPPED_BY_SIZE =
-  'After the large body, the endpoint does not accept a small one. Limit how much you read, so that a large body cannot crash the process.';
+  'After the large body, the endpoint no longer accepts a small one. Limit how much you read, so that a large body cannot crash the process.';
 
 const ANSWER_413 = 'Return 413 for a body over the limit, before you read all of it.';
 const SIZE_NOT_NAMED = `The response does not say that the size was the reason, so the endpoint may have read the whole body. ${ANSWER_413}`;
@@ -264,7 +264,7 @@ export function explainStatus(answer: TestedAnswer): string | undefined {
   const status = statusOf(answer);
   if (NOT_THE_EVENT.has(status) && isInconclusive(answer)) return explainCode(answer);
   if (status === 429)
-    return `The endpoint refuses so many requests (429). ${quoteReply(answer)} Raise the limit, or try again later.`;
+    return `The endpoint limits the rate of requests (429). ${quoteReply(answer)} Raise the limit, or try again later.`;
   if (NOT_THE_EVENT.has(status)) {
     return `The endpoint, or a proxy in front of it, is unavailable (${status}). ${quoteReply(answer)} See the log.`;
   }
@@ -384,7 +384,7 @@ const SEPARATE_INBOXES =
 const ACK_BEFORE_WORK =
   'The endpoint returns a 2xx before the work is done. Do the work first or enqueue it durably, because an event is not delivered again after a 2xx.';
 const SHOW_EFFECTS =
-  'The responses do not say how often the event took effect. Pass --effects with a URL that contains {id} and returns that number, or return the outcome: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
+  'The responses do not say how many times the event took effect. Pass --effects with a URL that contains {id} and returns that number, or return the outcome: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
 
 const ACCEPT_AGAIN =
   'Return a 2xx for an event that is already done. Otherwise, the service retries it forever.';
@@ -442,7 +442,7 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
 }
 
 const BUSY_BEFORE_IT =
-  'All deliveries except one were refused without a `code`, as a proxy with a rate limit does, so they may not have reached the handler. Return a 2xx or the `code` ERR_EVENT_BUSY for a second delivery, or run this check without the proxy.';
+  'All deliveries except one were refused without a `code`. A proxy with a rate limit responds like this, so these deliveries may not have reached the handler. Return a 2xx or the `code` ERR_EVENT_BUSY for a second delivery, or run this check without the proxy.';
 
 /** Whether a proxy may have responded instead of the endpoint. */
 function isRefusedWithoutCode(answer: EndpointAnswer): boolean {

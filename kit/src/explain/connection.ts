@@ -31,7 +31,7 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   EPIPE: CUT,
   UND_ERR_SOCKET: CUT,
   ENOTFOUND: { what: 'the host name does not exist', fix: 'Check the URL and the network.' },
-  EAI_AGAIN: { what: 'host names cannot be looked up', fix: 'Check the network.' },
+  EAI_AGAIN: { what: 'host names cannot be resolved', fix: 'Check the network.' },
   EHOSTUNREACH: { what: 'the host cannot be reached', fix: 'Check the network.' },
   ENETUNREACH: { what: 'the network cannot be reached', fix: 'Check the connection.' },
   ETIMEDOUT: LATE,

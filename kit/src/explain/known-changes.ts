@@ -71,7 +71,7 @@ const BODY_CHANGES = [
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>
         rewrite(body, (text) => text.replaceAll(/(?<!\\)\//g, '\\/')),
-      'it was wrapped into a JSON string': (body) =>
+      'it was wrapped in a JSON string': (body) =>
         body[0] === 0x22
           ? reserialize(body, (value) => (typeof value === 'string' ? value : undefined))
           : undefined,
@@ -210,7 +210,7 @@ const SECRET_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'secret',
-      fix: 'The other side signs with more than the secret. Trim the value that it reads from its file or setting.',
+      fix: 'The other side signs with extra characters around the secret. Trim the value that the other side reads from a file or a setting.',
     },
     {
       'the other side has a newline at its end': onString((text) => `${text}\n`),

@@ -54,6 +54,6 @@ function describeProof(proven: ProvenSpan | null, found: number): string {
   if (proven === null)
     return 'It is not proven that every later event is in the inbox, so an event may be missing. See `stablehooks gaps list`.';
   return found === 0
-    ? `The list is proven complete from ${proven.from} until ${proven.until}, and contains no event for this key.`
-    : `The list is proven complete until ${proven.until}, and contains no later event for this key.`;
+    ? `The service's event list is proven complete from ${proven.from} until ${proven.until}, and contains no event for this key.`
+    : `The service's event list is proven complete until ${proven.until}, and contains no later event for this key.`;
 }

@@ -73,7 +73,7 @@ export interface SelectedResult {
    * `elsewhere` counts the last run if the event ran in a receiver with a different inbox.
    */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the events that a dry run found. The action itself must not change any other event. */
+  /** The ids of the events that a dry run found. To change only these events, pass these ids in the filter of the action. */
   readonly ids: readonly string[];
 }
 

@@ -74,7 +74,7 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       if (kept === undefined) {
         throw new SandboxError(
           'ERR_SANDBOX_NOT_FOUND',
-          'This attempt is no longer kept. Resend a newer one.',
+          'This attempt is no longer available. Resend a newer one.',
         );
       }
       const { event, sent } = kept;

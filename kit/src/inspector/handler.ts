@@ -245,7 +245,7 @@ async function readEvent(
   }
   const last = delivered?.history.at(-1);
   if (delivered === undefined || last === undefined) {
-    throw new RequestRefused(404, 'No attempts at this event are kept.');
+    throw new RequestRefused(404, 'No attempts at this event are available any more.');
   }
   const decisive = delivered.history.findLast(({ tone }) => tone === delivered.tone) ?? last;
   const attempt = decisive.id === null ? undefined : await deliveries?.find(decisive.id);
@@ -260,7 +260,7 @@ async function readEvent(
 function attemptRoutes(deliveries: DeliveriesPart): Hono {
   return new Hono().get('/:id', async (context) => {
     const attempt = await deliveries.find(context.req.param('id'));
-    if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer kept.');
+    if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer available.');
     return context.json(attempt);
   });
 }

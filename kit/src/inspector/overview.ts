@@ -237,7 +237,7 @@ function faultsOf(sandbox: SandboxOperations): OverviewCheck {
     message:
       active.length === 0
         ? 'The sandbox injects no faults.'
-        : `The sandbox injects faults: ${active.join(', ')}. Events that fail because of them are marked as injected.`,
+        : `The sandbox injects faults: ${active.join(', ')}. Events that fail because of these faults are marked as injected.`,
     count: active.length,
     ...{ since: null, causes: [] },
   };

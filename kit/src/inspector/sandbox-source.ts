@@ -49,7 +49,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
       if (attempt === undefined) {
         throw new SandboxError(
           'ERR_SANDBOX_NOT_FOUND',
-          'This attempt is no longer kept. Resend a newer one.',
+          'This attempt is no longer available. Resend a newer one.',
         );
       }
       const { deliveryId, request, faults } = attempt;

@@ -70,7 +70,7 @@ function Proven({
       <p role="status">
         <Mark tone={tone} />{' '}
         {!isProven ? (
-          `Nothing is proven yet: ${watermark === null ? 'no poll has read the list of the service' : 'the poller has not been reading the list for lagMs yet'}.`
+          `Nothing is proven yet: ${watermark === null ? "no poll has read the service's event list" : 'the poller has not been reading the event list for lagMs yet'}.`
         ) : (
           <>
             Proven up to <Time at={watermark} full />
@@ -80,7 +80,7 @@ function Proven({
       </p>
       {isProven && (
         <p class="faint">
-          That is <Age since={watermark} /> ago. Nothing after that time is proven.
+          That was <Age since={watermark} /> ago. Nothing after that time is proven.
           {acknowledged > 0 &&
             ` ${acknowledged.toLocaleString('en')} ${acknowledged === 1 ? 'gap is' : 'gaps are'} acknowledged but not proven.`}
         </p>

@@ -27,7 +27,7 @@ const ACTIONS: Readonly<Record<Name, Action>> = {
   run: {
     ...{ verb: 'Run now', states: ['dead', 'failed', 'received', 'parked', 'leased'], max: 100 },
     effect:
-      'The handlers of the events run now in this process, one event after the other. Dead and failed events are requeued first.',
+      'The handlers of the events run now in this process, one event after another. Dead and failed events are requeued first.',
   },
   discard: {
     ...{ verb: 'Discard', states: ['received', 'failed', 'dead', 'parked'], max: 10_000 },

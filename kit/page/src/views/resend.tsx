@@ -79,7 +79,7 @@ function EditBody({ body, onClose, onSubmit }: Editing & { readonly body: string
   const submit = () => onSubmit(encodeBase64(new TextEncoder().encode(content)));
   return (
     <Dialog title="Resend edited" submit="Send" onSubmit={submit} onClose={onClose}>
-      <p>The body is signed with the secret of the endpoint.</p>
+      <p>The body is signed with the endpoint's secret.</p>
       <label>
         Body
         <textarea
@@ -98,7 +98,7 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
   const [value, setValue] = useState(url);
   return (
     <Dialog title="Send to another URL" submit="Send" onSubmit={() => onSubmit(value)} onClose={onClose}>
-      <p>The same body is sent, signed with the secret of the endpoint.</p>
+      <p>The same body is sent again, signed with the endpoint's secret.</p>
       <label>
         URL
         <input

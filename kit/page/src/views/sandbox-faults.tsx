@@ -27,7 +27,7 @@ const GROUPS = {
       'Reorder',
       'The first attempt of an event is held back, so later events arrive before it.',
     ),
-    reorderMs: length('Reorder: at most', 'The longest time that a reordered attempt waits.'),
+    reorderMs: length('Reorder: at most', 'The maximum time that a reordered attempt waits.'),
     delay: chance('Delay', 'The first attempt of an event waits.'),
     delayMs: length('Delay: for', 'How long a delayed attempt waits.'),
     corruptSignature: chance(
@@ -49,7 +49,7 @@ const GROUPS = {
     ),
     apiServerError: chance('500', 'A request gets a 500 and changes nothing.'),
     apiSlow: chance('Slow', 'A request gets a late response.'),
-    apiSlowMs: length('Slow: by', 'How late a slow response is.'),
+    apiSlowMs: length('Slow: by', 'How long a slow response is delayed.'),
     apiMalformed: chance(
       'Malformed',
       'A request takes effect, but half of the JSON in its response is missing.',
@@ -83,7 +83,7 @@ const GROUPS = {
     },
     listLagMs: {
       ...{ title: 'Lag', control: 'duration', none: 0 },
-      meaning: 'How long it takes until a new event appears in the list.',
+      meaning: 'How long it takes for a new event to appear in the list.',
     },
     listDuplicate: chance('List twice', 'An event is listed twice, but the list does not get longer.'),
     listWrongDelivered: chance('Wrong flag', 'The “delivered” flag of an event is wrong.'),

@@ -134,7 +134,7 @@ export function AddEndpoint({ reload }: Reloads) {
     >
       {({ url }, set) => (
         <>
-          <p>Deliveries to this endpoint are signed with the secret of the sandbox.</p>
+          <p>Deliveries to this endpoint are signed with the sandbox's secret.</p>
           <Field label="URL" pattern="https?://.*" value={url} set={(value) => set({ url: value })} />
         </>
       )}
