@@ -38,7 +38,6 @@ export function App() {
     session.value = answer;
   });
   useEffect(() => {
-    // Removes the token from the address bar.
     go({}, { replace: true });
   }, []);
 

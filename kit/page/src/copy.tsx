@@ -8,7 +8,6 @@ export function Copy({
   text,
 }: {
   readonly title: string;
-  /** The notice begins with this text, such as `The command`. */
   readonly what: string;
   readonly text: () => string;
 }) {

@@ -68,7 +68,6 @@ export function follow(position: string): void {
   navigator.locks.request(name, () => {
     isReading = true;
     read(share);
-    // The lock is held until the tab is closed.
     return new Promise(() => undefined);
   });
 }
@@ -114,7 +113,6 @@ async function findRefusal(): Promise<string | undefined> {
     return undefined;
   } catch (error) {
     if (!(error instanceof RequestFailed) || error.status === 0) return undefined;
-    // Each process has its own token.
     return error.status === 401
       ? 'The process was restarted. Open the new URL that it printed.'
       : error.message;

@@ -46,7 +46,6 @@ export function Time({ at, full = false }: { readonly at: number | string; reado
   );
 }
 
-/** In epoch ms, in the chosen zone. */
 export function startOfToday(): number {
   const date = new Date();
   const [hours, minutes, seconds] = read(date).time.split(':').map(Number);

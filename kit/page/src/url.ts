@@ -26,7 +26,6 @@ export function hrefWith(change: Change): string {
   return query === '' ? location.pathname : `?${query}`;
 }
 
-/** With `replace`, Back does not return to the previous URL. */
 export function go(change: Change, { replace = false } = {}): void {
   const href = hrefWith(change);
   if (replace) history.replaceState(null, '', href);

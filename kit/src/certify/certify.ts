@@ -36,7 +36,6 @@ export interface Certificate {
   readonly scenarios: readonly ScenarioRun[];
   /** The calls at which certify could not kill the app or could not compare the effects. */
   readonly unseen: readonly { readonly what: string; readonly at: string }[];
-  /** Without an inbox, certify cannot end the leases of killed processes. */
   readonly hasInbox: boolean;
 }
 
@@ -84,7 +83,6 @@ class Certification {
   readonly #options: CertifyOptions;
   #reference: Reference = { effects: [], compare: JSON.stringify };
   #hasInbox = false;
-  /** The rows of each event at the end of its run. */
   readonly #settled: (readonly [trial: Trial, rows: string])[] = [];
 
   constructor(options: CertifyOptions) {

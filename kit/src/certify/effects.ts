@@ -8,7 +8,6 @@ export type Row = readonly string[];
 
 export interface Identity {
   readonly id: string;
-  /** The part of the payload that is new in each run. */
   readonly token: string;
 }
 

@@ -51,7 +51,6 @@ function isOfDelivery(note: Note): boolean {
   return note.note !== 'call' || note.inDelivery;
 }
 
-/** Counts repeated requests with the same key as one effect. */
 export function sentRows(notes: readonly Note[]): readonly Row[] {
   const keys = new Set<string>();
   return notes.flatMap((note) => {

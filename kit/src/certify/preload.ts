@@ -44,7 +44,6 @@ const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
   .filter((file) => file !== undefined)
   .map((file) => createRequire(file));
-/** The folder of stablehooks, unless it is below node_modules. */
 const library = `${dirname(resolveInApp('stablehooks/package.json') ?? '/nowhere/_')}${sep}dist${sep}`;
 const pgFolder = dirname(resolveInApp('pg/package.json') ?? '/nowhere/_');
 
@@ -52,7 +51,6 @@ function note(value: Note): void {
   appendFileSync(join(folder, NOTES), `${JSON.stringify(value)}\n`);
 }
 
-/** `call` is the original method, bound to the object. */
 function replace(
   object: object,
   name: string,
@@ -81,7 +79,6 @@ function framesOf(): readonly (readonly [file: string, line: string])[] {
   const { stack = '' } = new Error();
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });
   return stack.split('\n').flatMap((line) => {
-    // Skips frames of Node itself, such as `node:internal/…`.
     const [, place = '', number = ''] =
       /(?<=[ (])((?:file:\/\/)?(?:\/|[A-Z]:\\)[^()]*?):(\d+):\d+\)?$/.exec(line) ?? [];
     const file = place.startsWith('file:') ? fileURLToPath(place.replace(/\?.*/, '')) : place;

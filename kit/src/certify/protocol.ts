@@ -1,9 +1,7 @@
 /** The preload loads nothing else from the kit, so this file contains little more than types. */
 
-/** Passed to the app as JSON in the environment variable {@link SETUP}. */
 export interface Setup {
   readonly folder: string;
-  /** A POST to this path is a delivery. */
   readonly path: string;
   /** How far the app's clock runs ahead, in ms. */
   readonly laterMs: number;
@@ -25,7 +23,6 @@ export interface Point {
 /** With `fails`, nothing is killed: the call throws without sending its statement or request, or the response is lost. */
 export type Side = 'before' | 'after' | 'fails';
 
-/** Applies only to the next delivery that arrives. */
 export interface Plan {
   readonly point: Point;
   readonly side: Side;

@@ -351,7 +351,6 @@ function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
-/** A small body then shows whether the size was the reason for the refusal. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
   const event = endpoint.event('oversized', { payload: { filler } });
@@ -532,7 +531,6 @@ const COUNTS_AS_DONE =
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('failing-handler');
   const first = await endpoint.send(toBody(event));
-  // The handler failed, and the endpoint keeps the event.
   if (outcomeOf(first) === 'dead') return toResult('pass', [first]);
   if (isDelivered(first)) return judgeAcknowledged(endpoint, event.id, first);
   if (statusOf(first) < 500) return toResult('fail', [first], stoppedFix(first) ?? ANSWER_5XX);
@@ -547,7 +545,6 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
       : toResult('fail', answers, COUNTS_AS_DONE);
   }
   if (statusOf(again) < 500) return toResult('fail', answers, stoppedFix(again) ?? ANSWER_5XX);
-  // The response does not show whether the event counts as done.
   if (isInconclusive(again)) return toResult('not shown', answers, explainCode(again));
   return toResult('pass', answers);
 }
@@ -572,7 +569,6 @@ async function judgeAcknowledged(
 /** A queue might run a refused delivery, or a second job for the same event. */
 const QUEUE_SETTLE_MS = 1_000;
 
-/** Waits first, so that a queue has time to run the event. */
 function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | undefined> {
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }

@@ -64,7 +64,6 @@ const NEVER_ANSWERS =
   "The endpoint does not respond to any POST within the time limit, genuine or forged. If the endpoint is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
 const ANOTHER_SECRET =
   'The endpoint uses a different secret: it finds the signature and reads its format, but the signature does not match. Set both sides to the same secret.';
-/** The test event itself can cause these codes. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     "The receiver's maxBodyBytes is smaller than the test event. Raise it, or pass a smaller --payload.",

@@ -45,7 +45,6 @@ export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
   readonly signature: Settings['signature'];
-  /** {@link TEST_TYPE}, or a type that has a handler. */
   readonly type: string;
   /** @default the example for the type, with a new id in each event */
   readonly payload?: TestEvent['payload'] | undefined;
@@ -100,7 +99,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
       ...(value !== undefined && { [header]: value }),
     };
     const { answer, reply } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
-    // The body can be empty or something other than an event.
     const [, id] = /"id":\s*"([^"]+)"/.exec(new TextDecoder().decode(body)) ?? [];
     if (id !== undefined && STORED.has(outcomeOf(answer) ?? '')) stored.add(id);
     const text = String(reply?.body ?? '');
@@ -128,7 +126,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
     runsHandlers: type !== TEST_TYPE,
     ids: ids as ReadonlySet<string>,
     stored: stored as ReadonlySet<string>,
-    /** As returned by `performance.now()`. */
     startedAt: performance.now(),
     leaks: leaks as ReadonlySet<Leak>,
     header: signature.header,

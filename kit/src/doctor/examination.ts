@@ -23,7 +23,6 @@ const GENUINE = { name: 'genuine', expected: '2xx' } as const;
 
 export const totalOf = (runHandlers: boolean): number => 1 + checksOf(runHandlers).length;
 
-/** The checks that are skipped without `runHandlers`. */
 export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runsHandlers }) =>
   runsHandlers ? name : [],
 );
@@ -38,7 +37,6 @@ const NOT_RUN: CheckResult = {
 
 type EventTypes = readonly [string, ...string[]];
 
-/** The type that most apps handle comes first. */
 const TYPES_TO_TRY: EventTypes = [
   'transfer.settled',
   ...EVENT_TYPES.filter((type) => type !== 'transfer.settled'),
@@ -49,7 +47,6 @@ export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
   readonly runHandlers: boolean;
   /** @default the first type that the endpoint does not ignore */
   readonly type?: EventType | undefined;
-  /** Called once, after the genuine delivery and before the rows. */
   readonly onGenuine?: (examination: Examination) => void;
   /** A check that `signal` interrupted has no row. */
   readonly onRow: (row: Row) => void;

@@ -44,7 +44,6 @@ export function createReport(printer: Printer, total: number) {
   };
 }
 
-/** Rows stay whole even if the terminal is narrower. */
 const MIN_COLUMNS = 80;
 
 /** All columns except the last, which uses the rest of the width. */
@@ -89,7 +88,6 @@ function toTime(ms = 0): string {
   return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** Checks with the same fix share a line. */
 function listFixes(title: string, rows: readonly Row[], verdict: Row['verdict']): readonly string[] {
   const names = new Map<string, string[]>();
   for (const { name, fix, verdict: own } of rows) {

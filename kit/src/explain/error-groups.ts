@@ -1,4 +1,3 @@
-/** Groups the errors in an inbox, because people fix causes, not single events. */
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 
 /** Errors in the same group differ only in variable parts, such as ids, times and amounts. */
@@ -15,14 +14,12 @@ export interface ErrorGroup {
 }
 
 export interface ErrorGroups {
-  /** The most frequent errors come first. */
   readonly groups: readonly ErrorGroup[];
   /** Whether older events were not read, so that the counts are too low. */
   readonly isCut: boolean;
 }
 
 const PAGE = 500;
-/** Applies to each state. The newest events are read first. */
 const MAX_READ = 2_000;
 
 /** Matches a quoted text, a time, a UUID, a word that contains a digit, or a number, but not an HTTP status. */

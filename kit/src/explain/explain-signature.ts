@@ -9,7 +9,6 @@ interface SignatureQuestion {
   readonly signature: string;
   readonly secret: Uint8Array;
   readonly format: SignatureFormat;
-  /** Bodies of other deliveries that the signature may belong to. */
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
   /** `false` tries bodies over 64 KiB with only one change in total, because other work must go on. @default true */
   readonly thorough?: boolean | undefined;

@@ -5,7 +5,6 @@ import { isText } from '../io/event-filter.js';
 import { isObject } from '../io/settings.js';
 
 export interface Movement {
-  /** In order of creation. */
   readonly found: readonly MovementRecord[];
   /** Events whose text is pruned, imported or unreadable cannot be searched. */
   readonly unread: number;

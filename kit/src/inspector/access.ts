@@ -2,7 +2,6 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { parse as parseCookies } from 'hono/utils/cookie';
 import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
-/** Each check returns a refusal, or `undefined` if the request is allowed. */
 export interface Access {
   /** `remoteAddress` is `undefined` if the request did not come over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;

@@ -33,7 +33,7 @@ export interface ActionInputs {
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes at most 10,000 dead or failed events due now. Each event's history records who requeued the event and why. */
+  /** Requeues at most 10,000 dead or failed events. Each event's history records who requeued the event and why. */
   readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
   /** Runs at most 100 events now, one after another. */
   readonly run: Selected;
@@ -66,7 +66,7 @@ export interface SelectedResult {
   readonly matched: number;
   /** How many of the matching events are in a state in which the action can change them. */
   readonly eligible: number;
-  /** How many events the action changed or ran. After a dry run, 0. */
+  /** How many events the action changed or ran. This is 0 after a dry run. */
   readonly changed: number;
   /**
    * The number of runs with each outcome, such as `{ handled: 3 }`. `error` counts runs that threw an error.
@@ -200,9 +200,9 @@ export interface EventRow {
 export interface EventFilter {
   readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  /** Only events that last changed (without an inbox: were first attempted) at or after this time, in epoch ms. */
+  /** Only events last changed (in an inbox) or first attempted (without an inbox) at or after this time, in epoch ms. */
   readonly since?: number | undefined;
-  /** Only events that last changed or were first attempted before this time, in epoch ms. */
+  /** Only events last changed or first attempted before this time, in epoch ms. */
   readonly until?: number | undefined;
   readonly error?: string | undefined;
   /** Only events in the group with this error, in which `…` stands for each variable part. */
@@ -219,7 +219,7 @@ export interface EventFilter {
 /** `GET api/events?limit&after` with an {@link EventFilter}. The newest events come first. */
 export interface EventPage {
   readonly rows: readonly EventRow[];
-  /** Pass this as `after` to get the next page. `null` on the last page. */
+  /** The value to pass as `after` to get the next page. `null` on the last page. */
   readonly next: string | null;
   /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if none had to be read. */
   readonly searched: number | null;
@@ -231,14 +231,14 @@ export interface EventCounts {
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   readonly types: readonly string[];
   /**
-   * The numbers of events that are missing from the list, because they have not been attempted yet or because their
-   * attempts are no longer available. In an inbox, all of these numbers are 0.
+   * How many events are missing from the list, either because they have not been attempted yet or because their
+   * attempts are no longer available. With an inbox, every count is 0.
    */
   readonly dropped: DroppedEvents;
 }
 
 export interface DroppedEvents {
-  /** Events that an endpoint never accepted with a 2xx and that will not be attempted again. */
+  /** Events that will not be attempted again, although at least one endpoint never accepted them with a 2xx. */
   readonly exhausted: number;
   /** Events that every endpoint accepted with a 2xx. */
   readonly delivered: number;
@@ -272,9 +272,7 @@ export interface Found {
 }
 
 export interface MovementReport {
-  /** In order of creation. */
   readonly rows: readonly MovementRow[];
-  /** Events whose text is gone cannot be searched. */
   readonly unread: number;
   readonly proof: string;
   readonly isProven: boolean;
@@ -300,7 +298,6 @@ export interface OverviewCheck {
   readonly count: number | null;
   /** When the problem that needs a person began, in epoch ms. `null` if unknown. */
   readonly since: number | null;
-  /** Empty if the message itself names the cause. */
   readonly causes: readonly string[];
 }
 
@@ -315,7 +312,6 @@ export interface FlowNumber {
 export interface OverviewReport {
   readonly tone: Tone;
   readonly verdict: string;
-  /** The checks that need a person come first. */
   readonly checks: readonly OverviewCheck[];
   readonly flow: readonly FlowNumber[];
   /** `null` without an inbox. */
@@ -365,7 +361,6 @@ export interface CoverageReport {
   } | null;
 }
 
-/** The page shows the newest movements. */
 export const MAX_MOVEMENTS = 200;
 
 /** `GET api/sandbox` */

@@ -56,7 +56,6 @@ const TONES: Readonly<Record<AttemptKind, Tone>> = {
 interface Group {
   readonly id: string;
   readonly attempts: KeptAttempt[];
-  /** `undefined` after a change, until the row is built again. */
   row: EventRow | undefined;
   isPending: boolean;
 }
@@ -175,7 +174,6 @@ export function createAttemptEvents<Attempt>({
   };
 }
 
-/** The worst kinds come first. */
 const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];

@@ -17,7 +17,6 @@ export interface ForwardingSource extends InspectorSource {
 }
 
 interface ForwardingParts {
-  /** Must come from `fromInbox`. */
   readonly inbox: InspectorSource;
   readonly settings: Settings;
   readonly timeoutMs: number;

@@ -27,8 +27,8 @@ export interface InboxSourceOptions {
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /**
-   * The `--inbox` value for this inbox in the commands that the page offers for pasting, such as
-   * `env:ORDERS_DATABASE_URL`. It must not contain a password.
+   * The `--inbox` value, such as `env:ORDERS_DATABASE_URL`, that the page uses for this inbox in commands to copy. The
+   * value must not contain a password.
    * @default 'env:DATABASE_URL'
    */
   readonly flag?: string | undefined;
@@ -128,7 +128,6 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   };
 }
 
-/** For example, a connection was lost silently. */
 class NoAnswer extends Error {}
 
 const answered = <Answer>(answer: Answer | Promise<Answer>) =>

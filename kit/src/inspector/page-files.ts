@@ -24,7 +24,6 @@ export const PAGE_HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 } as const;
 
-/** The names of files in `assets` change with their content. */
 export async function readPageFile(name: string): Promise<Response | undefined> {
   if (!/^(index\.html|assets\/[\w-]+\.(js|css|svg))$/.test(name)) return undefined;
   const bytes = await readFile(new URL(name, FOLDER)).catch(() => undefined);

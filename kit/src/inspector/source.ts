@@ -33,7 +33,7 @@ export interface EventQuery extends EventFilter {
   readonly after?: string | undefined;
 }
 
-/** The delivery attempts, and the events that were delivered. */
+/** The delivery attempts, and the events to which they belong. */
 export interface DeliveriesPart {
   /** Returns the events, newest first. */
   events(query: EventQuery): Promise<EventPage>;
@@ -69,6 +69,6 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
-  /** The `--inbox` value for this inbox in the commands that the page offers for pasting. @default 'env:DATABASE_URL' */
+  /** The `--inbox` value that the page uses for this inbox in commands to copy. @default 'env:DATABASE_URL' */
   readonly flag?: string | undefined;
 }

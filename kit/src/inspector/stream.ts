@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { StreamEntry } from './api.js';
 
-/** For pages that reconnect. */
 const KEPT = 1_000;
 /** A page that falls further behind is disconnected and must reconnect, which limits the memory in use. */
 const MAX_LAG = 200;

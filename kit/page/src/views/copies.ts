@@ -3,7 +3,6 @@ import { toShellWord } from '../../../src/shell-word.js';
 import { decodeBase64, decodeUtf8 } from '../bytes';
 import { toPlain } from '../plain';
 
-/** The headers that curl writes itself. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...['host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'accept-encoding'],
 ]);

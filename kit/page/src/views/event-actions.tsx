@@ -232,7 +232,6 @@ function Confirm({
   );
 }
 
-/** After these outcomes, the user has nothing left to do here. */
 const GOOD: ReadonlySet<string> = new Set(['handled', 'queued', 'duplicate']);
 
 function isSuccess({ changed, outcomes }: SelectedResult): boolean {

@@ -17,7 +17,6 @@ const PAGE_ROWS = 100;
 /** The server does not notice a retry, because a retry changes neither the counts nor the oldest time. */
 const REFRESH_MS = 5_000;
 const isStale = staleFor('events');
-/** The states in which events may need a person come first. */
 const INBOX_STATES: readonly EventState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
 const KINDS: readonly EventState[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
@@ -218,7 +217,6 @@ function Field({
         clearTimeout(timer.current);
         timer.current = setTimeout(() => {
           timer.current = undefined;
-          // A copied id is often surrounded by spaces.
           const text = name === 'text' || name === 'error' ? currentTarget.value : currentTarget.value.trim();
           go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
@@ -230,7 +228,6 @@ function Field({
   );
 }
 
-/** Whether new rows would move the rows that the reader is looking at. */
 function isReading(list: HTMLElement | null): boolean {
   return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked') != null;
 }
@@ -291,7 +288,6 @@ function List({
   const rows = shown?.rows ?? [];
   const reached = rows.some(({ id }) => id === active) ? active : rows[0]?.id;
   const isInbox = session.value?.views.includes('coverage') === true;
-  // When an event is closed, the focus returns to its row.
   useEffect(() => {
     if (rows.length === 0 || lastOpened === undefined) return;
     focusRow(lastOpened);

@@ -42,7 +42,6 @@ export function readFilter(): EventFilter {
   };
 }
 
-/** No event reaches this number of attempts. */
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 function parseTime(name: string): number | undefined {

@@ -258,7 +258,6 @@ const COUNTED: readonly (readonly [Tone, string])[] = [
   ['good', 'good'],
 ];
 
-/** Uses the same words as the command `status`. */
 function AllChecks({ checks }: Pick<OverviewReport, 'checks'>) {
   const counts = COUNTED.flatMap(([tone, words]) => {
     const count = checks.filter((check) => check.tone === tone).length;

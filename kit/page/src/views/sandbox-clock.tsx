@@ -71,7 +71,6 @@ export function Clock({ clock, reload }: Pick<ServiceReport, 'clock'> & Reloads)
   );
 }
 
-/** A real clock keeps running between two responses. */
 function useTime({ mode, now }: ServiceReport['clock']): string {
   const answeredAt = useMemo(() => Date.now(), [now]);
   if (mode === 'manual') return now;

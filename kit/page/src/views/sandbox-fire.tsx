@@ -4,7 +4,6 @@ import { attempt, tellReader } from '../notice';
 import { act } from '../server';
 import { follow, go, hrefOf, param } from '../url';
 
-/** The value in the URL if the user types the name of a type. */
 const OTHER = '*';
 
 export function Fire({ examples }: { readonly examples: ServiceReport['examples'] }) {
