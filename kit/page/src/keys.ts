@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 
-/** Handles a key such as `j`, or two in a row such as `g e`, unless the reader is typing or a dialog is open. */
+/** Handles a key such as `j`, or two keys in a row such as `g e`, unless the reader is typing or a dialog is open. */
 export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   const latest = useRef(keys);
   latest.current = keys;

@@ -55,14 +55,14 @@ export interface CertifyOptions {
   readonly onRun: (done: number, total: number) => void;
 }
 
-/** A run ends after this long without a call, not with the response, because effects can follow. */
+/** A run ends only after this long without a call, because effects can follow the response. */
 const QUIET_MS = 300;
-/** Longer than in other runs, so that no call is missed. */
+/** This wait is longer than in other runs, so that no call is missed. */
 const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
 const DAY_MS = 86_400_000;
-/** Databases roll back without these statements, so they are not made to fail. */
+/** Certify does not make these statements fail, because databases roll back without them. */
 const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
 
 export async function certify(options: CertifyOptions): Promise<Certificate> {
@@ -208,7 +208,7 @@ class Certification {
     return { scenario, effect: await this.#settle(trial) };
   }
 
-  /** Also ends the lease of the event, because the killed process cannot. */
+  /** Also ends the lease of the event, because the killed process cannot end it. */
   async #restart(eventId?: string): Promise<void> {
     const { app, setup, inbox } = this.#options;
     await (eventId === undefined ? app.stop() : app.kill());

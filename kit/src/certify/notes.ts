@@ -8,7 +8,7 @@ export class Notes {
   readonly #all: Note[] = [];
   /** When a delivery last made a call, in epoch ms. */
   lastCallAt = 0;
-  /** In epoch ms. The note can also be about a call outside deliveries, such as a poll. */
+  /** When the last note was read, in epoch ms. The note can be about a call outside a delivery, such as a poll. */
   lastNoteAt = 0;
 
   constructor(folder: string) {

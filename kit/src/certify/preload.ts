@@ -1,7 +1,4 @@
-/**
- * Runs in the app before its own code: notes driver calls, fetches and responses, and kills the app at the planned
- * call.
- */
+/** Runs in the app before its own code: notes driver calls, fetches and responses, and carries out the planned kill. */
 import { AsyncLocalStorage, createHook, executionAsyncResource } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';

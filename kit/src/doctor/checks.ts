@@ -321,7 +321,7 @@ interface Refusal {
   readonly id: string;
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
-  /** The fix for an effect without a 2xx. After a 2xx, the result already contains a fix. */
+  /** The fix if the event took effect without a 2xx. After a 2xx, the result already contains a fix. */
   readonly fix: string;
 }
 

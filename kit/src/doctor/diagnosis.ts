@@ -31,7 +31,7 @@ export interface GenuineResult extends CheckResult {
 
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/** If the endpoint does not accept the delivery, sends others that each differ in one way to find out why. */
+/** If the endpoint does not accept the delivery, finds out why by sending deliveries that each differ in one way. */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
@@ -76,7 +76,7 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
 /** These codes have several possible causes, so the fixes are used only if no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
-    `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header. Make sure that proxies forward the header.`,
+    `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass the name of that header with --header. Make sure that proxies forward the header.`,
   ERR_SIGNATURE_MALFORMED: () =>
     "The receiver does not recognise the format of the signature. Pass the service's --encoding or --prefix, and set the same values in the receiver's `signature`.",
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,

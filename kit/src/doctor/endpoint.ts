@@ -131,7 +131,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     header: signature.header,
     timeoutMs,
     oversizeBytes,
-    /** Each check always gets the same event. `payload` is added to that event's payload. */
+    /** Each check always gets the same event. The given `payload` is added to that event's payload. */
     event: (
       check: string,
       changes: Partial<Pick<TestEvent, 'type' | 'created_at' | 'payload'>> = {},

@@ -1,5 +1,5 @@
 export interface ConnectionFailure {
-  /** Part of a row, so the text begins in lower case and has no full stop. */
+  /** This text is part of a row, so it begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }

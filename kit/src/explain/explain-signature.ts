@@ -10,11 +10,11 @@ interface SignatureQuestion {
   readonly secret: Uint8Array;
   readonly format: SignatureFormat;
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
-  /** `false` tries bodies over 64 KiB with only one change in total, because other work must go on. @default true */
+  /** If `false`, bodies over 64 KiB are tried with only one change in total, so that other work can go on. @default true */
   readonly thorough?: boolean | undefined;
 }
 
-/** `changes` is the shortest list found. If `unexplained`, the secret or the content of the body is different. */
+/** `explained` has the shortest list of changes that was found. `unexplained` means a different secret or body content. */
 export type SignatureExplanation =
   | { readonly verdict: 'verified' }
   | { readonly verdict: 'explained'; readonly changes: readonly Change[] }

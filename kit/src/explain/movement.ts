@@ -22,7 +22,7 @@ export async function findMovement(
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // The state is read first: otherwise, a poll in between could prove something about events that were not read.
+  // The state is read first, because a later state could prove something about events that were not read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];

@@ -4,7 +4,7 @@ export interface Change {
   readonly fix: string;
 }
 
-/** `changes` lead from the given value to this value. */
+/** `changes` lists the changes that lead from the given value to this value. */
 export interface Variant<Value> {
   readonly value: Value;
   readonly changes: readonly Change[];

@@ -6,7 +6,7 @@ export interface Access {
   /** `remoteAddress` is `undefined` if the request did not come over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
   setCookie(request: Request, headers: Headers): void;
-  /** Each action must send the returned token as `x-inspector-token`. May add a cookie to the headers. */
+  /** Each action must send the returned token as `x-inspector-token`. This method may add a cookie to the headers. */
   actionToken(request: Request, headers: Headers): string;
 }
 
@@ -18,10 +18,10 @@ export interface Refusal {
 /** Another origin would need a preflight request to send this header, and that request is refused. */
 const ACTION_HEADER = 'x-inspector-token';
 
-/** Must equal the token that an action sends. */
+/** The value of this cookie must equal the token that an action sends. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
-/** The action token is stored only in a cookie, so each process of an app accepts the tokens of the others. */
+/** The action token is stored only in a cookie, so every process of an app accepts it. */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
     const value = readCookie(request, ACTION_COOKIE);

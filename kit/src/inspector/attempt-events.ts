@@ -67,7 +67,7 @@ const MAX_HISTORY = 10;
 interface AttemptSource<Attempt> {
   /** Returns the attempts that the source keeps, oldest first. */
   readonly attempts: () => readonly Attempt[];
-  /** Must return the same object each time it is called for an attempt. */
+  /** Must return the same object every time it is called with the same attempt. */
   readonly toKept: (attempt: Attempt) => KeptAttempt;
   readonly pending: () => ReadonlySet<string>;
   readonly dropped: () => DroppedEvents;

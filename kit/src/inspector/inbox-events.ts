@@ -21,7 +21,7 @@ import {
 } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
-/** An inbox cannot look up part of an id or a text, so events must be read to find it. */
+/** An inbox cannot look up part of an id or of a body, so a search must read events. */
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
@@ -86,7 +86,7 @@ function toShared({
   const [, path = '', value = ''] = /^(?:payload\.)?([^=]+)=(.*)$/s.exec(payload?.trim() ?? '') ?? [];
   return {
     ...rest,
-    // Times are of the last change, as on the command line: an event that died yesterday can have arrived earlier.
+    // As on the command line, times refer to the last change: an event that died yesterday can have arrived earlier.
     ...{ updatedSince: since, updatedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
     payload: payload === undefined ? undefined : [[path, value]],

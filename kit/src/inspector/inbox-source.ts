@@ -65,7 +65,7 @@ const shape = {
 const TIME_LIMIT_MS = 10_000;
 /** The maximum share of time spent on reading, because reading an SQLite inbox blocks the app. */
 const MAX_LOAD = 0.02;
-/** In ms. The page must soon notice when the inbox responds again. */
+/** The page must notice soon enough when the inbox responds again. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
@@ -138,7 +138,7 @@ interface Watch {
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
   readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
-  /** Called at the end and, while no page is open, instead of a read. */
+  /** Called when watching ends and, while no page is open, instead of a read. */
   readonly rest: () => void;
 }
 

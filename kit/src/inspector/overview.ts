@@ -10,7 +10,7 @@ import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from 
 
 /** All pages share the same result for this long. */
 const KEEP_MS = 1_000;
-/** After a slow read, pages share the result for this many times as long as the read took. */
+/** After a slow read, pages share the result for this many times the duration of the read. */
 const KEEP_FACTOR = 20;
 
 export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {

@@ -5,9 +5,9 @@ import type { ActionInputs, Selected, SelectedResult } from './api.js';
 import { isRunning, search, toExactFilter } from './inbox-events.js';
 import type { InboxPart, InspectedInbox } from './source.js';
 
-/** Limits how many events an action requeues or discards, and how many a search by text finds. */
+/** The maximum number of events that an action requeues or discards, or that a search by text finds. */
 const MAX_CHANGED = 10_000;
-/** Limits how many events a search by text reads. */
+/** The maximum number of events that a search by text reads. */
 const MAX_READ = 100_000;
 /** A person is waiting while the events run. */
 const MAX_RUN = 100;

@@ -106,7 +106,7 @@ function Proven({
 /** In pixels. People must be able to see and click even a short gap. */
 const MIN_GAP_PX = 12;
 
-/** In ms. An open gap that is older makes the lane longer. */
+/** A lane shows this much of the past, in ms, or more if an open gap is older. */
 const RECENT_MS = 7 * 86_400_000;
 
 export function Lanes({

@@ -12,7 +12,7 @@ interface Fault {
   readonly title: string;
   readonly meaning: string;
   readonly control: Control;
-  /** Turns the fault off. Missing for a value that does not cause a fault by itself. */
+  /** The value that turns the fault off. Omitted for a setting that does not cause a fault by itself. */
   readonly none?: Faults[FaultName];
 }
 

@@ -49,7 +49,7 @@ export function SandboxView() {
   );
 }
 
-/** Lets people scroll the region with the keyboard. */
+/** These attributes let people scroll a region with the keyboard. */
 const SCROLLED_BY_KEYBOARD = { tabIndex: 0 };
 
 function Listing({
