@@ -137,7 +137,7 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
     ],
     refused: [
       'refused by the endpoint. Open an event to see why, and what to change.',
-      'No events are refused.',
+      'No events were refused.',
     ],
     failed: ['failed in the endpoint. Open the newest event to see the response.', 'No events failed.'],
     unanswered: [

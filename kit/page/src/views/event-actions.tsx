@@ -245,7 +245,8 @@ function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): 
       : 'Nothing was changed: the events are now in a different state.';
   }
   const rest = eligible > changed ? ` ${plural(eligible - changed)} matched but did not change.` : '';
-  if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
+  if (name === 'requeue')
+    return `${plural(changed)} requeued: due now, with attempts counted from 0 again.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
   if (outcomes['elsewhere'] !== undefined) {
     return `Stopped after ${plural(changed)}: \`run\` handled the last event with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;
