@@ -21,7 +21,7 @@ const ACTION_HEADER = 'x-inspector-token';
 /** The value of this cookie must equal the token that an action sends. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
-/** The action token is stored only in a cookie, so every process of an app accepts it. */
+/** The action token is stored only in a cookie, so every process of an app accepts the token. */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
     const value = readCookie(request, ACTION_COOKIE);
