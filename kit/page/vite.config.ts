@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite';
 
-/** Builds the page of the inspector. Nothing is inlined, because the page's content security policy allows only files. */
+/** Nothing is inlined, because the page's content security policy allows only files. */
 export default defineConfig({
   // The base is relative, because the page can be mounted at any path.
   base: './',

@@ -30,16 +30,14 @@ function Events() {
   return find === undefined ? <EventsView /> : <FoundView key={find} what={find} />;
 }
 
-/** The whole page: a bar with the views, and the view that the URL names. */
 export function App() {
   const { error, reload } = useLoaded('session', async (signal) => {
     const answer = await ask<Session>('session', {}, signal);
-    // This comes before a view requests anything, so that the stream reports all later changes to the view.
+    // This must come before a view requests anything, so that the stream reports all later changes to the view.
     follow(answer.position);
     session.value = answer;
   });
   useEffect(() => {
-    // This removes the token from the address bar.
     go({}, { replace: true });
   }, []);
 
@@ -94,7 +92,7 @@ export function App() {
           <form
             onSubmit={(event) => {
               event.preventDefault();
-              // A copied id often has spaces or a line end around it.
+              // A copied id is often surrounded by spaces or line ends.
               const find = search.current?.value.trim() ?? '';
               if (find !== '') visit(hrefOf({ view: 'events', find }));
             }}
@@ -169,7 +167,6 @@ export function App() {
   );
 }
 
-/** Says since when the page has been showing old data, and what to do. */
 function Disconnected() {
   const { open, since, refused } = connection.value;
   return (
@@ -185,7 +182,6 @@ function Disconnected() {
   );
 }
 
-/** Says since when the source has been unreadable. The page shows old data in the meantime. */
 function Lost({ name }: { readonly name: string }) {
   const state = connection.value.open ? lost.value : undefined;
   return (

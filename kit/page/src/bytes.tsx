@@ -3,9 +3,8 @@ import { indentJson } from '../../src/exact-json.js';
 import './bytes.css';
 import { toPlain } from './plain';
 
-/** The maximum number of bytes to show at once. Browsers take too long to lay out a larger text. */
+/** Browsers take too long to lay out a larger text. */
 const PAGE_BYTES = 32_768;
-/** The maximum number of lines that are visible at once. */
 const MAX_LINES = 24;
 
 type Form = 'json' | 'text';
@@ -14,10 +13,7 @@ const FORMS: readonly (readonly [Form, string])[] = [
   ['text', 'Exact text'],
 ];
 
-/**
- * Shows an untrusted body in a separate box as text, as hex or, if the body is JSON, indented. Nothing in the body is
- * executed.
- */
+/** Nothing in the untrusted body is executed. */
 export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
   const text = useMemo(() => decodeUtf8(bytes), [bytes]);
   const indented = useMemo(() => (text === undefined ? undefined : toIndented(text)), [text]);
@@ -86,7 +82,6 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
   );
 }
 
-/** Returns the text that the bytes encode, or `undefined` if the bytes are not UTF-8. */
 export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -102,7 +97,6 @@ export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Formats a number of bytes, such as `1,024 bytes`. */
 function formatBytes(count: number): string {
   return count === 1 ? '1 byte' : `${count.toLocaleString('en')} bytes`;
 }
@@ -112,14 +106,13 @@ function textOf(bytes: Uint8Array, start: number, end: number): string {
   return toPlain(new TextDecoder('utf-8', { ignoreBOM: true }).decode(part), { lines: true });
 }
 
-/** Returns where the character at a page boundary begins, so that no character is split between two pages. */
+/** No character may be split between two pages. */
 function toCharacterStart(bytes: Uint8Array, at: number): number {
   let start = at;
   while (start < bytes.length && start < at + 3 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
   return start;
 }
 
-/** Indents JSON. Returns `undefined` if the text is not a JSON object or array. */
 function toIndented(text: string): Uint8Array | undefined {
   try {
     const value: unknown = JSON.parse(text);

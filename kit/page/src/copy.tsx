@@ -2,14 +2,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
 import { tellReader } from './notice';
 
-/** A button that copies a text. If the page cannot use the clipboard, a dialog shows the text. */
 export function Copy({
   title,
   what,
   text,
 }: {
   readonly title: string;
-  /** What is copied, such as `The command`. The notice begins with this text. */
   readonly what: string;
   readonly text: () => string;
 }) {
@@ -20,7 +18,7 @@ export function Copy({
       await navigator.clipboard.writeText(copied);
       tellReader(`${what} was copied.`);
     } catch {
-      // A page cannot use the clipboard if its origin is not secure or if the reader has refused access.
+      // The origin is not secure, or the reader has refused access to the clipboard.
       setShown(copied);
     }
   }
@@ -43,7 +41,7 @@ export function Copy({
 function Selected({ text }: { readonly text: string }) {
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
-    // This must wait until the dialog has given the focus to its first field.
+    // This must wait until the dialog has focused its first field.
     const frame = requestAnimationFrame(() => field.current?.select());
     return () => cancelAnimationFrame(frame);
   }, []);

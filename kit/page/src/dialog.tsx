@@ -1,10 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 
-/**
- * A modal form. The browser keeps the focus inside, closes the form when the user presses Escape, and then returns the
- * focus.
- */
+/** The browser keeps the focus inside, closes the form on Escape, and then returns the focus. */
 export function Dialog({
   title,
   submit,
@@ -14,9 +11,7 @@ export function Dialog({
   children,
 }: {
   readonly title: string;
-  /** The label of the button that submits. */
   readonly submit: string;
-  /** Whether the form can be submitted. @default true */
   readonly isReady?: boolean;
   readonly onSubmit: () => void;
   readonly onClose: () => void;

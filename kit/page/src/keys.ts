@@ -1,9 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 
-/**
- * Calls the function for a key such as `j`, or for two keys in a row such as `g e`, unless the reader is typing or a
- * dialog is open.
- */
+/** Handles a key such as `j`, or two keys in a row such as `g e`, unless the reader is typing or a dialog is open. */
 export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   const latest = useRef(keys);
   latest.current = keys;
@@ -26,7 +23,6 @@ export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => 
   }, []);
 }
 
-/** The list of keys that the page shows. */
 export const KEY_HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ['g o', 'Overview'],
   ['g e', 'Events'],

@@ -2,57 +2,49 @@ import { signal } from '@preact/signals';
 import type { StreamEntry, View } from '../../src/inspector/api.js';
 import { ask, RequestFailed } from './server';
 
-/** An entry from the stream. `reset` means that entries were missed, so the page must request everything again. */
+/** `reset` means that entries were missed, so the page must request everything again. */
 export type LiveEntry = StreamEntry | { readonly kind: 'reset' };
 
-/** Whether the stream is open. If it is not, also since when (ISO 8601) and, if the server refuses the stream, why. */
+/** `since` is an ISO 8601 time. `refused` says why the server refuses the stream. */
 export const connection = signal<{
   readonly open: boolean;
   readonly since: string;
   readonly refused?: string | undefined;
 }>({ open: true, since: new Date().toISOString() });
 
-/** Since when the source has been unreadable (ISO 8601), and why. `undefined` while the source can be read. */
 export const lost = signal<Extract<StreamEntry, { readonly kind: 'lost' }> | undefined>(undefined);
 
 const KINDS: readonly LiveEntry['kind'][] = ['changed', 'lost', 'recovered', 'reset'];
 const REOPEN_AFTER_MS = 2_000;
 
 const listeners = new Set<(entry: LiveEntry) => void>();
-/** The id of the last entry, so that a tab that takes over the stream misses no entry. */
+/** A tab that takes over the stream must not miss an entry. */
 let lastId: string | undefined;
 
-/** Calls the listener with each entry, until the returned function is called. */
 export function onLive(listener: (entry: LiveEntry) => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-/** Returns whether an entry makes the data of a view stale. */
 export function staleFor(view: View): (entry: LiveEntry) => boolean {
   return (entry) =>
     entry.kind === 'reset' || entry.kind === 'recovered' || (entry.kind === 'changed' && entry.view === view);
 }
 
-/** Notifies the listeners of a change that this page's own action made, before the stream reports it. */
 export function tellChanged(view: View): void {
   for (const listener of listeners) listener({ kind: 'changed', view });
 }
 
-/** The messages that the tab with the stream sends to the other tabs. */
 type Shared =
   | { readonly entry: LiveEntry; readonly id: string }
   | { readonly connection: typeof connection.value }
   | { readonly hello: true };
 
-/**
- * Follows the stream. Only one tab opens it for all tabs, because a browser allows six connections per host. If that
- * tab is closed, the next tab takes over.
- */
+/** Only one tab opens the stream for all tabs, because a browser allows six connections per host. */
 export function follow(position: string): void {
   if (lastId !== undefined) return;
   lastId = position;
-  // Browsers provide locks only if the origin is secure. The loopback address counts as secure.
+  // Browsers provide locks only to secure origins. The loopback address counts as secure.
   if (!('locks' in navigator)) {
     read(() => undefined);
     return;
@@ -76,7 +68,6 @@ export function follow(position: string): void {
   navigator.locks.request(name, () => {
     isReading = true;
     read(share);
-    // The lock is held until the tab is closed.
     return new Promise(() => undefined);
   });
 }
@@ -106,7 +97,7 @@ function read(share: (shared: Shared) => void): void {
   source.addEventListener('error', async () => {
     const { open, since } = connection.value;
     if (open) connect({ open: false, since: new Date().toISOString() });
-    // The browser tries again by itself, unless the server responded with an error.
+    // The browser reconnects by itself, unless the server responded with an error.
     if (source.readyState !== EventSource.CLOSED) return;
     const refused = await findRefusal();
     if (refused !== undefined)
@@ -115,14 +106,13 @@ function read(share: (shared: Shared) => void): void {
   });
 }
 
-/** Finds out why the server refuses the stream, because an `EventSource` does not report the reason. */
+/** An `EventSource` does not report why the server refuses the stream. */
 async function findRefusal(): Promise<string | undefined> {
   try {
     await ask('session');
     return undefined;
   } catch (error) {
     if (!(error instanceof RequestFailed) || error.status === 0) return undefined;
-    // Each process has its own token.
     return error.status === 401
       ? 'The process was restarted. Open the new URL that it printed.'
       : error.message;

@@ -1,15 +1,10 @@
 import { Plain } from './plain';
 
-/**
- * Says why a view could not be loaded, and offers to try again. The text begins with `what`, such as `The coverage
- * could not be read: `.
- */
 export function LoadError({
   error,
   reload,
   what = '',
 }: {
-  /** Why the view could not be loaded. Without an error, nothing is shown. */
   readonly error: string | undefined;
   readonly reload: () => void;
   readonly what?: string;

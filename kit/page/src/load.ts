@@ -1,16 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { connection, type LiveEntry, onLive } from './live';
 
-/** Loaded data. If a later load fails, the data stays. */
+/** If a later load fails, the data stays. */
 export interface Loaded<Data> {
   readonly data: Data | undefined;
-  /** Why the last load failed, as a text for the reader. */
   readonly error: string | undefined;
-  /** Loads the data again now, for example after an action. */
   readonly reload: () => void;
 }
 
-/** Repeats something while the page is visible, for example to show changes that the stream does not report. */
 export function useEvery(intervalMs: number, work: () => void): void {
   const latest = useRef(work);
   latest.current = work;
@@ -22,10 +19,7 @@ export function useEvery(intervalMs: number, work: () => void): void {
   }, [intervalMs]);
 }
 
-/**
- * Loads data now, and again when the data is stale. Waits `restMs` between requests, and sends none while the page is
- * hidden.
- */
+/** Waits `restMs` between requests, and sends none while the page is hidden. */
 export function useLoaded<Data>(
   key: string,
   load: (signal: AbortSignal) => Promise<Data>,

@@ -1,21 +1,15 @@
 import { Time } from './time';
 
-/**
- * Matches control characters, bidirectional marks, zero-width characters and lone surrogates. They are invisible or
- * change other text.
- */
+/** Matches characters that are invisible or change other text, such as bidirectional marks and lone surrogates. */
 const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
-/** Shows an untrusted string, such as an id or an error, on one line. Hidden characters become visible. */
+/** Hidden characters become visible, because the string is not trusted. */
 export function Plain({ text }: { readonly text: string }) {
   return <bdi>{toPlain(text)}</bdi>;
 }
 
-/**
- * Returns the string with escapes such as `\u{202e}` in place of hidden characters. With `lines`, keeps tabs and line
- * ends.
- */
+/** Hidden characters become escapes such as `\u{202e}`. With `lines`, tabs and line ends stay. */
 export function toPlain(text: string, { lines = false } = {}): string {
   return text.replace(HIDDEN, (character) => {
     if (lines && /[\n\t]/.test(character)) return character;
@@ -25,7 +19,6 @@ export function toPlain(text: string, { lines = false } = {}): string {
 
 const PARTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|`[^`]+`)/;
 
-/** Shows a sentence from the server. Times are shown in the zone of the page, and code is formatted as code. */
 export function Sentence({ text }: { readonly text: string }) {
   return (
     <bdi>

@@ -1,12 +1,10 @@
 import { signal } from '@preact/signals';
 import type { ActionInputs, ActionName, ActionResults, Problem, Session } from '../../src/inspector/api.js';
 
-/** The views and actions of the page; `undefined` until the server responds. */
 export const session = signal<Session | undefined>(undefined);
 
-/** A request that the server refused or could not handle. Its message is for the reader. */
 export class RequestFailed extends Error {
-  /** The status of the response, or 0 if there was no response. */
+  /** 0 if there was no response. */
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -16,7 +14,6 @@ export class RequestFailed extends Error {
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
-/** Asks the server, such as `ask('inbox/events', { state: 'dead' })`. Rejects with {@link RequestFailed}. */
 export async function ask<Answer>(
   path: string,
   query: Query = {},
@@ -29,7 +26,6 @@ export async function ask<Answer>(
   return answer(fetch(`./api/${path}${search === '' ? '' : `?${search}`}`, { signal }));
 }
 
-/** Requests an action. Rejects with {@link RequestFailed}. */
 export async function act<Name extends ActionName>(
   name: Name,
   input: ActionInputs[Name],
@@ -37,7 +33,6 @@ export async function act<Name extends ActionName>(
   return post(`actions/${name}`, input);
 }
 
-/** Posts JSON and resolves to the response. Rejects with {@link RequestFailed}. */
 async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> {
   return answer(
     fetch(`./api/${path}`, {
@@ -51,14 +46,13 @@ async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> 
   );
 }
 
-/** Whether the page may use an action. */
 export function can(name: ActionName): boolean {
   return session.value?.actions.includes(name) === true;
 }
 
 async function answer<Answer>(pending: Promise<Response>): Promise<Answer> {
   const response = await pending.catch((error: unknown) => {
-    // An aborted request is not a failure, because the caller aborted it.
+    // The caller aborted the request, so this is not a failure.
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new RequestFailed(0, 'The inspector does not respond. Check that its process is still running.');
   });

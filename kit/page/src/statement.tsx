@@ -1,4 +1,3 @@
-/** Who carries out an action, and why. The inbox keeps both. */
 export interface Statement {
   readonly by: string;
   readonly reason: string;
@@ -6,18 +5,12 @@ export interface Statement {
 
 const KEY = 'stablehooks-inspector:name';
 
-/** Returns an empty reason, and the name that the reader entered last. */
 export const newStatement = (): Statement => ({ by: localStorage.getItem(KEY) ?? '', reason: '' });
 
-/** Remembers the name for the next statement. */
 export function keepName({ by }: Statement): void {
   localStorage.setItem(KEY, by);
 }
 
-/**
- * The fields for a {@link Statement}. Unless the statement is optional, the form cannot be submitted while a field is
- * empty.
- */
 export function StatementFields({
   value,
   isOptional = false,

@@ -1,8 +1,6 @@
 import { computed, signal } from '@preact/signals';
 
-/** Shows times to people. All times are in the zone that the header names. */
-
-/** The current time in epoch ms. Components that read this signal are rendered again each second. */
+/** In epoch ms. Components that read this signal are rendered again each second. */
 export const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
@@ -11,10 +9,8 @@ setInterval(() => {
 const KEY = 'stablehooks-inspector:zone';
 const LOCAL = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** The zone of every time on the page. */
 export const zone = signal<'UTC' | 'local'>(localStorage.getItem(KEY) === 'UTC' ? 'UTC' : 'local');
 
-/** The name of the zone, such as `Europe/Berlin`. */
 export const zoneName = computed(() => (zone.value === 'UTC' ? 'UTC' : LOCAL));
 
 export function switchZone(): void {
@@ -30,7 +26,6 @@ const format = computed(
     }),
 );
 
-/** Returns the day and the time in the chosen zone, such as `2026-11-26` and `20:15:01`. */
 function read(date: Date): { readonly day: string; readonly time: string } {
   const part = Object.fromEntries(format.value.formatToParts(date).map(({ type, value }) => [type, value]));
   return {
@@ -39,7 +34,6 @@ function read(date: Date): { readonly day: string; readonly time: string } {
   };
 }
 
-/** A time in epoch ms or ISO 8601. The day is left out if it is today, and the year if it is this year. */
 export function Time({ at, full = false }: { readonly at: number | string; readonly full?: boolean }) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return <>at an unknown time</>;
@@ -52,7 +46,6 @@ export function Time({ at, full = false }: { readonly at: number | string; reado
   );
 }
 
-/** Returns the start of today in the chosen zone, in epoch ms. */
 export function startOfToday(): number {
   const date = new Date();
   const [hours, minutes, seconds] = read(date).time.split(':').map(Number);
@@ -67,7 +60,7 @@ const UNITS = [
   ['s', 1_000],
 ] as const;
 
-/** How long ago a time (epoch ms) is, in its largest unit, such as `3 min`. */
+/** `since` is in epoch ms. The age is in its largest unit, such as `3 min`. */
 export function Age({ since }: { readonly since: number }) {
   const ms = Math.max(0, now.value - since);
   const [unit, size] = UNITS.find(([, each]) => ms >= each) ?? ['s', 1_000];

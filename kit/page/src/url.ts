@@ -1,23 +1,22 @@
 import { signal } from '@preact/signals';
 
-/** The query of the page's URL. It contains the state of the page: the view, the filters, and what is open. */
+/** The query contains the state of the page: the view, the filters, and what is open. */
 const current = signal(new URLSearchParams(location.search));
 
 addEventListener('popstate', () => {
   current.value = new URLSearchParams(location.search);
 });
 
-/** Returns a parameter of the URL. A component that reads a parameter is rendered again when the parameter changes. */
+/** A component that reads a parameter is rendered again when the parameter changes. */
 export function param(name: string): string | undefined {
   return current.value.get(name) ?? undefined;
 }
 
 type Change = Readonly<Record<string, string | undefined>>;
 
-/** Returns the URL with changed parameters. The value `undefined` removes a parameter. */
 export function hrefWith(change: Change): string {
   const next = new URLSearchParams(current.value);
-  // The token has been exchanged for a cookie, and must not be copied together with a link.
+  // The token has been exchanged for a cookie, and must not be copied along with a link.
   next.delete('token');
   for (const [name, value] of Object.entries(change)) {
     if (value === undefined || value === '') next.delete(name);
@@ -27,7 +26,6 @@ export function hrefWith(change: Change): string {
   return query === '' ? location.pathname : `?${query}`;
 }
 
-/** Goes to the URL with changed parameters. With `replace`, Back does not return to the previous URL. */
 export function go(change: Change, { replace = false } = {}): void {
   const href = hrefWith(change);
   if (replace) history.replaceState(null, '', href);
@@ -35,12 +33,10 @@ export function go(change: Change, { replace = false } = {}): void {
   current.value = new URLSearchParams(location.search);
 }
 
-/** Returns a link to the page with only these parameters, such as `hrefOf({ view: 'events' })`. */
 export function hrefOf(params: Readonly<Record<string, string>>): string {
   return `?${new URLSearchParams(params)}`;
 }
 
-/** Follows a link within the page without reloading the page, unless the link must open in another tab or window. */
 export function follow(event: MouseEvent): void {
   const link = event.currentTarget;
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
@@ -49,7 +45,6 @@ export function follow(event: MouseEvent): void {
   visit(link.href);
 }
 
-/** Goes to a URL of the page without reloading the page. */
 export function visit(href: string): void {
   history.pushState(null, '', href);
   current.value = new URLSearchParams(location.search);

@@ -1,4 +1,3 @@
-/** The user's app, as a process that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -11,16 +10,12 @@ export interface AppOptions {
   readonly command: string;
   readonly url: URL;
   readonly env: Readonly<Record<string, string>>;
-  /** How long to wait for the app to listen. */
   readonly startMs: number;
   readonly signal: AbortSignal;
 }
 
-/** How long to wait between two checks of the app, in ms. */
 const LOOK_MS = 20;
-/** How long to wait for the app to exit after SIGTERM, in ms. */
 const STOP_MS = 5_000;
-/** How much of the app's output an error quotes. */
 const QUOTED = 1_000;
 
 export class AppProcess {
@@ -36,7 +31,7 @@ export class AppProcess {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** @throws {CommandError} exit 2 if another process is already listening, exit 3 if the app exits or does not listen. */
+  /** @throws {CommandError} exit 2 if another process is already listening; exit 3 if the app exits or never listens. */
   async start(setup: Setup): Promise<void> {
     const { command, url, env, startMs, signal } = this.#options;
     if (await isListening(url))
@@ -74,7 +69,6 @@ export class AppProcess {
     }
   }
 
-  /** Waits until the planned kill has reached every process of the app. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
@@ -82,7 +76,7 @@ export class AppProcess {
   async stop(): Promise<void> {
     const limit = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
     await this.#end('SIGTERM').finally(() => clearTimeout(limit));
-    // A wrapper can exit before the process that listens.
+    // A wrapper can exit before the server that it started.
     await this.kill();
   }
 

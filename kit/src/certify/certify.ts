@@ -1,7 +1,4 @@
-/**
- * Kills an app at each call that it makes during a delivery. Each run contains one kill, and its effects are compared
- * with those of undisturbed runs.
- */
+/** Kills an app at each call of a delivery, once per run, and compares the effects with those of undisturbed runs. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandError, usageError } from '../io/errors.js';
@@ -37,9 +34,8 @@ export interface ScenarioRun {
 export interface Certificate {
   readonly points: readonly PointRun[];
   readonly scenarios: readonly ScenarioRun[];
-  /** Calls that certify did not test, because it could not kill the app there or could not compare the effects. */
+  /** The calls at which certify could not kill the app or could not compare the effects. */
   readonly unseen: readonly { readonly what: string; readonly at: string }[];
-  /** Whether certify found a stablehooks inbox and could therefore end the leases of killed processes. */
   readonly hasInbox: boolean;
 }
 
@@ -50,46 +46,36 @@ export interface CertifyOptions {
   readonly setup: Setup;
   readonly database: string;
   readonly sql: string;
-  /** The place and the namespace of the inbox. */
   readonly inbox: { readonly inbox: string; readonly namespace?: string };
   readonly type: string;
-  /** The payload as JSON. `{new}` stands for a value that is different in each event. */
+  /** JSON in which `{new}` stands for a value that is different in each event. */
   readonly payload: string;
-  /** How long to wait for an event to take effect. */
   readonly settleMs: number;
   readonly signal: AbortSignal;
   readonly onRun: (done: number, total: number) => void;
 }
 
-/**
- * A run is over once no call has occurred for this long, in ms. The response does not end the run, because effects can
- * follow.
- */
+/** A run ends only after this long without a call, because effects can follow the response. */
 const QUIET_MS = 300;
-/**
- * An undisturbed run is over once no call has occurred for this long, in ms. A longer time ensures that no call is
- * missed.
- */
+/** This wait is longer than in other runs, so that no call is missed. */
 const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
 const DAY_MS = 86_400_000;
-/** These statements begin or end a transaction. Without them, databases roll back. */
+/** Certify does not make these statements fail, because databases roll back without them. */
 const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
 
-/** @throws {CommandError} exit 2 if the effects of an undisturbed delivery cannot be compared. */
 export async function certify(options: CertifyOptions): Promise<Certificate> {
   return await new Certification(options).run();
 }
 
-/** Creates a sandbox as the service. It attempts each delivery only once, because the runs decide about retries. */
+/** Attempts each delivery only once, because the runs decide about retries. */
 export function createService(endpoint: EndpointInput): Sandbox {
   return createSandbox({ secret: endpoint.secret, maxAttempts: 1, endpoints: [endpoint] });
 }
 
 interface Trial extends Identity {
   readonly what: string;
-  /** How many notes existed when the run began. */
   readonly since: number;
 }
 
@@ -97,7 +83,6 @@ class Certification {
   readonly #options: CertifyOptions;
   #reference: Reference = { effects: [], compare: JSON.stringify };
   #hasInbox = false;
-  /** Each event whose run is over, with the rows that the event had at the end of the run. */
   readonly #settled: (readonly [trial: Trial, rows: string])[] = [];
 
   constructor(options: CertifyOptions) {
@@ -107,7 +92,7 @@ class Certification {
   async run(): Promise<Certificate> {
     const { app, notes, setup, settleMs, onRun } = this.#options;
     await app.start(setup);
-    // Without this wait, a poll at the start of the app could run the first event in parallel with its delivery.
+    // Otherwise, a poll at the start of the app could run the first event in parallel with its delivery.
     const startedAt = Date.now();
     const isQuiet = () =>
       notes.count >= 0 && Date.now() - Math.max(startedAt, notes.lastNoteAt) > REFERENCE_QUIET_MS;
@@ -204,7 +189,7 @@ class Certification {
     const trial = this.#begin(scenario);
     sandbox.redeliver(trial.id);
     await sandbox.settled();
-    // Resends the copy that was refused because the other copy was running.
+    // One copy may have been refused because the other copy was running.
     sandbox.redeliver(trial.id);
     await sandbox.settled();
     return { scenario, effect: await this.#settle(trial) };
@@ -223,7 +208,7 @@ class Certification {
     return { scenario, effect: await this.#settle(trial) };
   }
 
-  /** Kills the remaining processes of the app and starts it again. Ends the lease of the event, if there is one. */
+  /** Also ends the lease of the event, because the killed process cannot end it. */
   async #restart(eventId?: string): Promise<void> {
     const { app, setup, inbox } = this.#options;
     await (eventId === undefined ? app.stop() : app.kill());
@@ -235,7 +220,6 @@ class Certification {
     await app.start(setup);
   }
 
-  /** Delivers the event until the app returns a 2xx, as the service does, and compares the effects. */
   async #settle(trial: Trial): Promise<Effect> {
     const { app, notes, sandbox, settleMs } = this.#options;
     const endMs = Date.now() + settleMs;
@@ -261,7 +245,6 @@ class Certification {
     }
   }
 
-  /** Finds effects that occurred only after their run was over. */
   async #lateEffects(): Promise<readonly ScenarioRun[]> {
     const late: ScenarioRun[] = [];
     for (const [trial, rows] of this.#settled) {
@@ -323,16 +306,11 @@ function namesOf(notes: readonly Note[]): ReadonlySet<string> {
   return new Set(callsIn(notes).map(({ point }) => nameOf(point)));
 }
 
-/** Returns the points of both undisturbed runs, in the order in which they first occurred. */
 function pointsOf(notes: readonly Note[]): readonly Point[] {
   const points = callsIn(notes).flatMap(({ point, inDelivery }) => (inDelivery ? [point] : []));
   return [...new Map(points.map((point) => [`${nameOf(point)} ${point.nth}`, point])).values()];
 }
 
-/**
- * Returns the calls that deliveries cause but that occur outside them, and data that was sent without a driver known to
- * certify.
- */
 function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: ReadonlySet<string>) {
   const outside = callsIn(undisturbed)
     .filter(({ inDelivery, point }) => !inDelivery && point.by !== 'stablehooks')

@@ -1,7 +1,4 @@
-/**
- * Reads the effects of an event. These are the rows of `--effects` that name the event, and the requests that the app
- * sent to other servers.
- */
+/** The effects of an event: the rows of `--effects` that name it, and the requests that the app sent to other servers. */
 import { CommandError, usageError } from '../io/errors.js';
 import { importFromProject } from '../io/inbox/opening.js';
 import { findSqlite } from '../io/inbox/sqlite.js';
@@ -9,10 +6,8 @@ import { redact, toPlain } from '../io/output.js';
 
 export type Row = readonly string[];
 
-/** The values that show to which event a row belongs. */
 export interface Identity {
   readonly id: string;
-  /** The part of the payload that is new in each run. */
   readonly token: string;
 }
 
@@ -78,7 +73,7 @@ function toCell(value: unknown): string {
   return value instanceof Date ? value.toISOString() : String(value);
 }
 
-/** Returns the rows that name the event. Its names are replaced, so that the rows of two events can be compared. */
+/** Replaces the names of the event, so that the rows of two events can be compared. */
 export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly Row[] {
   const names = new RegExp(`${id}|${token}`, 'gi');
   return rows
@@ -86,13 +81,12 @@ export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly 
     .map((row) => row.map((cell) => cell.replaceAll(names, '<event>')));
 }
 
-/** What two undisturbed runs have in common. Columns that differ between these runs, such as times, are not compared. */
+/** Columns that differ between two undisturbed runs, such as times, are not compared. */
 export interface Reference {
   readonly effects: readonly string[];
   readonly compare: (row: Row) => string;
 }
 
-/** Returns `undefined` if the two runs have different numbers of rows. */
 export function toReference(one: readonly Row[], other: readonly Row[]): Reference | undefined {
   if (one.length !== other.length) return undefined;
   const columnOf = (rows: readonly Row[], column: number) =>

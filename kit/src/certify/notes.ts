@@ -1,4 +1,3 @@
-/** Reads the notes that the preload writes, while the file grows. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from './effects.js';
@@ -7,9 +6,9 @@ import { NOTES, type Note, PLAN, type Plan } from './protocol.js';
 export class Notes {
   readonly #folder: string;
   readonly #all: Note[] = [];
-  /** When the last call of a delivery occurred, in epoch ms. */
+  /** When a delivery last made a call, in epoch ms. */
   lastCallAt = 0;
-  /** When the last note was read, in epoch ms. The note can also be about a call outside deliveries, such as a poll. */
+  /** When the last note was read, in epoch ms. The note can be about a call outside a delivery, such as a poll. */
   lastNoteAt = 0;
 
   constructor(folder: string) {
@@ -17,7 +16,6 @@ export class Notes {
     writeFileSync(join(folder, NOTES), '');
   }
 
-  /** Returns the notes from this number on. */
   since(number: number): readonly Note[] {
     this.#read();
     return this.#all.slice(number);
@@ -32,7 +30,6 @@ export class Notes {
     writeFileSync(join(this.#folder, PLAN), JSON.stringify(plan));
   }
 
-  /** Removes the plan if no delivery has carried it out. */
   clearPlan(): void {
     rmSync(join(this.#folder, PLAN), { force: true });
   }
@@ -49,12 +46,11 @@ export class Notes {
   }
 }
 
-/** Whether a note is about a delivery. The calls of endless loops, such as pollers, are left out. */
+/** Leaves out the calls of endless loops, such as pollers. */
 function isOfDelivery(note: Note): boolean {
   return note.note !== 'call' || note.inDelivery;
 }
 
-/** Returns the requests as rows of effects. A repeated request with the same key counts as one effect. */
 export function sentRows(notes: readonly Note[]): readonly Row[] {
   const keys = new Set<string>();
   return notes.flatMap((note) => {

@@ -1,7 +1,4 @@
-/**
- * Runs inside the app, before its own code. Notes each driver call, each `fetch` and each response, and kills the
- * process at the planned call.
- */
+/** Runs in the app before its own code: notes driver calls, fetches and responses, and carries out the planned kill. */
 import { AsyncLocalStorage, createHook, executionAsyncResource } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
@@ -24,7 +21,6 @@ import {
 
 interface Delivery {
   readonly plan: Plan | undefined;
-  /** How often each call has occurred in this delivery. */
   readonly counts: Map<string, number>;
 }
 
@@ -36,16 +32,15 @@ interface Call {
 type Place = Pick<Point, 'at' | 'by'>;
 
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
-/** Where your code called a pool. The pool calls its client later, when that code is no longer on the stack. */
+/** A pool calls its client later, when the code that called the pool is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
-/** Where deferred work began, such as an awaited query builder. When the work runs, its caller is no longer on the stack. */
+/** When deferred work runs, such as an awaited query builder, the code that began it is no longer on the stack. */
 const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
   .filter((file) => file !== undefined)
   .map((file) => createRequire(file));
-/** The folder of stablehooks, unless it is below node_modules. */
 const library = `${dirname(resolveInApp('stablehooks/package.json') ?? '/nowhere/_')}${sep}dist${sep}`;
 const pgFolder = dirname(resolveInApp('pg/package.json') ?? '/nowhere/_');
 
@@ -53,7 +48,6 @@ function note(value: Note): void {
   appendFileSync(join(folder, NOTES), `${JSON.stringify(value)}\n`);
 }
 
-/** Replaces a method if the object has it. `call` is the original method, bound to the object. */
 function replace(
   object: object,
   name: string,
@@ -77,12 +71,11 @@ function resolveInApp(name: string): string | undefined {
 
 function framesOf(): readonly (readonly [file: string, line: string])[] {
   const { stackTraceLimit, prepareStackTrace } = Error;
-  // Next would otherwise report lines of its bundle.
+  // Otherwise, Next reports lines of its bundle.
   Object.assign(Error, { stackTraceLimit: 80, prepareStackTrace: undefined });
   const { stack = '' } = new Error();
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });
   return stack.split('\n').flatMap((line) => {
-    // Skips frames of Node itself, such as `node:internal/…`.
     const [, place = '', number = ''] =
       /(?<=[ (])((?:file:\/\/)?(?:\/|[A-Z]:\\)[^()]*?):(\d+):\d+\)?$/.exec(line) ?? [];
     const file = place.startsWith('file:') ? fileURLToPath(place.replace(/\?.*/, '')) : place;
@@ -110,7 +103,6 @@ createHook({
 // With source maps, places are lines of the app's source, not of its bundle.
 process.setSourceMapsEnabled(true);
 
-/** Returns the package to which a file belongs, or `undefined` for the app's own code. */
 function packageOf(file: string): string | undefined {
   if (file.startsWith(library)) return 'stablehooks';
   const [, name] = /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file) ?? [];
@@ -153,7 +145,7 @@ function reach(kind: CallKind, words: string, delivery = deliveries.getStore()):
   };
 }
 
-/** Takes the plan, which applies only to the first delivery that arrives after the plan was written. */
+/** Removes the plan, because it applies only to the next delivery that arrives. */
 function takePlan(): Plan | undefined {
   try {
     const plan = JSON.parse(readFileSync(join(folder, PLAN), 'utf8'));
@@ -181,7 +173,7 @@ subscribe('http.server.request.start', (message) => {
   });
 });
 
-/** Whether a counted call is running. Drivers call their own methods, and these calls must not be counted again. */
+/** Drivers call their own methods, and these calls must not be counted again. */
 let isInside = false;
 
 function synchronously(kind: CallKind, text: string, run: () => unknown): unknown {
@@ -220,7 +212,7 @@ function countSqlite({ prototype }: { readonly prototype: object }): void {
   });
 }
 
-/** A statement that fails in the server. The transaction is then aborted, as after a real error. */
+/** Fails in the server, so that the transaction is aborted, as after a real error. */
 const FAILING = "DO $$ BEGIN RAISE EXCEPTION 'planned by stablehooks certify'; END $$";
 
 function countPg({ Client, Pool }: Record<'Client' | 'Pool', { readonly prototype: object }>): void {
@@ -253,10 +245,7 @@ globalThis.fetch = async (input, init) => {
   return await fetch(input, init).finally(call.end);
 };
 
-/**
- * Returns a digest of the value that makes a repeated request harmless: an idempotency key, or the URL of a PUT or
- * DELETE.
- */
+/** An idempotency key, or the URL of a PUT or DELETE, makes a repeated request harmless. */
 function keyOf(text: string, href: string, headers: HeadersInit | undefined, body: unknown): string | null {
   const fields: [string, unknown][] = [...new Headers(headers)];
   if (typeof body === 'string' && body.startsWith('{')) {
@@ -275,7 +264,7 @@ replace(Socket.prototype, 'write', (write, args, socket) => {
 });
 
 function noteUnseenWrite(socket: Socket & { readonly fd?: number; readonly server?: object }): void {
-  // These are standard output and the responses of the app's own server.
+  // These sockets carry standard output or the responses of the app's own server.
   if (socket.fd !== undefined || socket.server) return;
   const { stack = '' } = new Error();
   if (stack.includes('node:internal/deps/undici') || stack.includes(pgFolder)) return;

@@ -1,13 +1,7 @@
-/**
- * The messages between the preload in the app and the command. The preload loads nothing from the kit, so this file
- * contains little more than types.
- */
+/** The preload loads nothing else from the kit, so this file contains little more than types. */
 
-/** The settings for the preload. The command passes them to the app as JSON in the environment variable {@link SETUP}. */
 export interface Setup {
-  /** The folder with {@link NOTES} and {@link PLAN}. */
   readonly folder: string;
-  /** The path of the endpoint. A POST to this path is a delivery. */
   readonly path: string;
   /** How far the app's clock runs ahead, in ms. */
   readonly laterMs: number;
@@ -15,24 +9,20 @@ export interface Setup {
 
 export type CallKind = 'pg' | 'sqlite' | 'fetch' | 'answer';
 
-/** A call during a delivery. Its text contains no literals or numbers, so that it is the same for each event. */
+/** `text` contains no literals or numbers, so that it is the same for each event. */
 export interface Point {
   readonly kind: CallKind;
   readonly text: string;
   /** `file:line` in the app, or the package that made the call if no code of the app is on the stack. */
   readonly at: string;
   readonly by: 'app' | 'stablehooks' | 'package';
-  /** The position of this call among equal calls in the same delivery, counted from 1. */
+  /** Counts equal calls in the same delivery, starting at 1. */
   readonly nth: number;
 }
 
-/**
- * Where the kill happens. With `fails`, nothing is killed: the call throws without sending its statement or request, or
- * a response is lost.
- */
+/** With `fails`, nothing is killed: the call throws without sending its statement or request, or the response is lost. */
 export type Side = 'before' | 'after' | 'fails';
 
-/** What happens to the next delivery that arrives. The plan is carried out only once. */
 export interface Plan {
   readonly point: Point;
   readonly side: Side;
@@ -40,10 +30,7 @@ export interface Plan {
 
 export type Note =
   | { readonly note: 'call'; readonly point: Point; readonly inDelivery: boolean }
-  /**
-   * A request that changes something in another system. `key` is a digest of the value that makes a repetition
-   * harmless, if there is one.
-   */
+  /** `key` is a digest of the value that makes a repetition harmless, if there is one. */
   | { readonly note: 'sent'; readonly text: string; readonly key: string | null }
   | { readonly note: 'arrived' }
   | { readonly note: 'happened'; readonly point: Point; readonly side: Side }

@@ -1,4 +1,3 @@
-/** Formats the result of `certify` for people and for CI. */
 import { type Cell, countAlike, countOf, type Paint, toPlain, toTable } from '../io/output.js';
 import type { Certificate, Effect } from './certify.js';
 import type { Point, Side } from './protocol.js';
@@ -12,7 +11,6 @@ interface Case {
   readonly effect: Effect;
 }
 
-/** Lists each run, and each call at which no run could kill the app. */
 function casesOf({ points, scenarios, unseen }: Certificate): readonly Case[] {
   return [
     ...points.map(({ point, side, effect }) => ({
@@ -58,7 +56,6 @@ function shorten(text: string): string {
   return text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`;
 }
 
-/** Returns the counts and, if no inbox was found, advice about it. */
 function sumUp(certificate: Certificate): string {
   const counts = countAlike(casesOf(certificate).map(({ effect }) => effect)).map(
     ([effect, count]) => `${count} ${effect}`,

@@ -15,20 +15,10 @@ import {
 import { countAlike, countOf } from '../io/output.js';
 import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBody } from './endpoint.js';
 
-/**
- * The result of a check.
- *
- * - `pass`: the responses show that the endpoint is correct.
- *
- * - `fail`: the responses show that the endpoint is wrong. `fix` says what to change.
- *
- * - `not shown`: the responses do not show whether the endpoint is correct, or the check did not run. `fix` says how to
- *   make the check conclusive.
- */
+/** `not shown` means that the responses do not show whether the endpoint is correct, or that the check did not run. */
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
   readonly got: string;
-  /** The time that the slowest response took, in ms. `undefined` if the check did not run. */
   readonly elapsedMs?: number | undefined;
   readonly fix?: string | undefined;
 }
@@ -36,15 +26,14 @@ export interface CheckResult {
 export interface Check {
   readonly name: string;
   readonly expected: string;
-  /** Whether the check is conclusive only if handlers run. @default false */
   readonly runsHandlers?: true;
   readonly run: (endpoint: TestedEndpoint) => Promise<CheckResult>;
 }
 
 const VERIFY_FIRST =
-  'Verify the signature over the raw bytes before anything else, and return 401. Otherwise, anyone who knows the URL can invent events.';
+  'Verify the signature over the raw bytes before anything else, and return 401 if it does not match. Otherwise, anyone who knows the URL can invent events.';
 const COMPARE_WHOLE =
-  'The endpoint accepts an empty signature or the beginning of the correct one. Refuse a signature of the wrong length before timingSafeEqual, and never compare with startsWith.';
+  'The endpoint accepts an empty signature or the beginning of the correct one. Reject any signature of the wrong length before you call timingSafeEqual, and never use startsWith to compare signatures.';
 const FAILED_ON_FORGERY =
   'Return 401 for a forged delivery. A 5xx asks for a retry, and any sender can cause an error or a timeout.';
 const OTHER_REFUSAL =
@@ -64,20 +53,19 @@ const ACTED_ON_HALF =
   'The endpoint acted on half a body. Read and verify the whole body before you do the work.';
 
 const STOPPED_BY_SIZE =
-  'After the large body, the endpoint does not accept a small one. Limit how much you read, so that a large body cannot crash the process.';
+  'After the large body, the endpoint no longer accepts a small one. Limit how much you read, so that a large body cannot crash the process.';
 
 const ANSWER_413 = 'Return 413 for a body over the limit, before you read all of it.';
 const SIZE_NOT_NAMED = `The response does not say that the size was the reason, so the endpoint may have read the whole body. ${ANSWER_413}`;
 
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Older than any replay window, in ms: seven days. */
+/** Seven days: older than any replay window. */
 const OLD_MS = 604_800_000;
 
 export const UNKNOWN_FIELDS =
   'The endpoint refuses events with unknown fields. Ignore unknown fields, because the service may add fields at any time.';
 
-/** Creates a check that delivers one event with wrong signatures. The endpoint must refuse all of these deliveries. */
 function forgery(
   name: string,
   send: (endpoint: TestedEndpoint, event: TestEvent) => Promise<readonly TestedAnswer[]>,
@@ -93,7 +81,7 @@ function forgery(
   };
 }
 
-/** Checks with requests that the endpoint must refuse. They are conclusive only if a genuine delivery was not refused. */
+/** Conclusive only if a genuine delivery was not refused. */
 export const REFUSAL_CHECKS: readonly Check[] = [
   forgery('unsigned', async ({ send }, event) => [await send(toBody(event), { unsigned: true })]),
   forgery(
@@ -126,7 +114,6 @@ export const REFUSAL_CHECKS: readonly Check[] = [
   },
 ];
 
-/** Creates a check with a delivery that is unusual in one way. The endpoint must accept this delivery. */
 function delivery(
   name: string,
   send: (endpoint: TestedEndpoint) => Promise<TestedAnswer>,
@@ -139,7 +126,6 @@ function delivery(
   };
 }
 
-/** Checks that run only if the endpoint accepts genuine deliveries. */
 export const DELIVERY_CHECKS: readonly Check[] = [
   { name: 'oversized', expected: '413', run: checkOversized },
   delivery(
@@ -160,7 +146,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   {
     name: 'unknown type',
     expected: '2xx',
-    // If no handlers run, all test events have a type that no release knows, so there is nothing to check.
+    // If no handlers run, every test event has a type that no release knows, so there is nothing to check.
     runsHandlers: true,
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: TEST_TYPE });
@@ -220,7 +206,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   { name: 'failing handler', expected: '5xx / done', runsHandlers: true, run: checkFailure },
 ];
 
-/** This check must come last, because it looks at all responses. */
+/** Must come last, because this check looks at all responses. */
 export const LEAK_CHECK: Check = {
   name: 'no secrets',
   expected: 'no secret',
@@ -250,7 +236,6 @@ function toResult(
   return { verdict, got: describeAll(answers), elapsedMs, fix };
 }
 
-/** Describes several responses, such as `200 handled, 7 × 503 ERR_EVENT_BUSY`. */
 function describeAll(answers: readonly EndpointAnswer[]): string {
   const kinds = countAlike(answers.map(describeAnswer));
   return kinds.map(([words, count]) => (count === 1 ? words : `${count} × ${words}`)).join(', ');
@@ -268,22 +253,18 @@ const HANDLER_GAVE_UP =
 const NOT_NEW =
   'The endpoint returns `duplicate` for an event that it has never handled. Compare the whole id, and record an event only after you verify it.';
 
-/** Statuses that limits, proxies and outages cause. These statuses do not depend on the event. */
+/** Limits, proxies and outages cause these statuses, whatever the event is. */
 const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export function quoteReply({ words }: TestedAnswer): string {
   return words === '' ? 'The response is empty.' : `The response: "${words}".`;
 }
 
-/**
- * Explains a refusal that does not depend on the event. The cause is a limit, an outage, or a login in front of the
- * endpoint.
- */
 export function explainStatus(answer: TestedAnswer): string | undefined {
   const status = statusOf(answer);
   if (NOT_THE_EVENT.has(status) && isInconclusive(answer)) return explainCode(answer);
   if (status === 429)
-    return `The endpoint refuses so many requests (429). ${quoteReply(answer)} Raise the limit, or try again later.`;
+    return `The endpoint limits the rate of requests (429). ${quoteReply(answer)} Raise the limit, or try again later.`;
   if (NOT_THE_EVENT.has(status)) {
     return `The endpoint, or a proxy in front of it, is unavailable (${status}). ${quoteReply(answer)} See the log.`;
   }
@@ -293,21 +274,15 @@ export function explainStatus(answer: TestedAnswer): string | undefined {
   return undefined;
 }
 
-/** Returns an inconclusive result if the response does not depend on the event. */
 function busyResult(answer: TestedAnswer): CheckResult | undefined {
   const why = isDelivered(answer) ? undefined : explainStatus(answer);
   return why === undefined ? undefined : toResult('not shown', [answer], why);
 }
 
-/** Returns the result for a wrong response. `fix` is the advice, unless the response does not depend on the event. */
 function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): CheckResult {
   return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
 }
 
-/**
- * Judges a genuine delivery of a new event. It must get a 2xx, and if the type has a handler, only after the handler
- * has run.
- */
 export function judgeDelivery(
   { runsHandlers }: Pick<TestedEndpoint, 'runsHandlers'>,
   answer: TestedAnswer,
@@ -330,7 +305,6 @@ export function judgeDelivery(
   return toResult('not shown', [answer], how);
 }
 
-/** Judges forged deliveries of one event. The endpoint must refuse all of them, and `--effects` must not count an effect. */
 function judgeForgery(
   endpoint: TestedEndpoint,
   id: string,
@@ -343,21 +317,19 @@ function judgeForgery(
   return expectNoEffect(endpoint, { id, answer: worst, result, fix: ACTED_ON_REFUSED });
 }
 
-/** A delivery that must have no effect. */
 interface Refusal {
   readonly id: string;
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
-  /** The fix if the event took effect although the response was not a 2xx. For a 2xx, the result already contains a fix. */
+  /** The fix if the event took effect without a 2xx. After a 2xx, the result already contains a fix. */
   readonly fix: string;
 }
 
-/** Returns the result, or a failure if `--effects` counts an effect of the delivery. */
 export async function expectNoEffect(
   endpoint: TestedEndpoint,
   { id, answer, result, fix }: Refusal,
 ): Promise<CheckResult> {
-  // Nothing is listening any more, so it may be impossible to count the effects.
+  // Nothing is listening any more, so counting the effects may be impossible.
   if (stoppedFix(answer) !== undefined) return result;
   const effects = await countUnwanted(endpoint, id);
   if (effects === undefined) return result;
@@ -366,10 +338,7 @@ export async function expectNoEffect(
   return withEffects({ ...result, verdict: 'fail', fix: isKnown ? result.fix : fix }, effects);
 }
 
-/**
- * Judges the response to a forged delivery. It must be a 401 or 403, because a 2xx accepts the delivery and a 5xx asks
- * for a retry.
- */
+/** A 2xx accepts the forged delivery, and a 5xx asks for a retry. */
 function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
   if (isDelivered(answer)) return toResult('fail', [answer], accepted);
   if (isSignatureRefused(answer)) return busyResult(answer) ?? toResult('pass', [answer]);
@@ -382,7 +351,6 @@ function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
-/** Sends a body that is too large, and then a small body to show that the size was the reason for the refusal. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
   const event = endpoint.event('oversized', { payload: { filler } });
@@ -415,12 +383,11 @@ const SEPARATE_INBOXES =
 const ACK_BEFORE_WORK =
   'The endpoint returns a 2xx before the work is done. Do the work first or enqueue it durably, because an event is not delivered again after a 2xx.';
 const SHOW_EFFECTS =
-  'The responses do not say how often the event took effect. Pass --effects with a URL that contains {id} and returns that number, or return the outcome: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
+  'The responses do not say how many times the event took effect. Pass --effects with a URL that contains {id} and returns that number, or return the outcome: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
 
 const ACCEPT_AGAIN =
   'Return a 2xx for an event that is already done. Otherwise, the service retries it forever.';
 
-/** The number of simultaneous deliveries of one event. */
 const CONCURRENT = 8;
 
 async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
@@ -433,7 +400,6 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   return judgeOnce(endpoint, { id: event.id, answers });
 }
 
-/** The time between the first delivery of an event and its redelivery, in ms. */
 const REMEMBERED_MS = 2_500;
 
 const FORGETS_IDS =
@@ -455,14 +421,11 @@ async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   return withEffects(result, effects);
 }
 
-/**
- * Sends many copies of an event at the same time. An endpoint that checks and then inserts runs the event more than
- * once.
- */
+/** An endpoint that checks and then inserts runs the event more than once. */
 async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('concurrent');
   const answers = await Promise.all(Array.from({ length: CONCURRENT }, () => endpoint.send(toBody(event))));
-  // Of these deliveries, all except one are allowed to get a busy response.
+  // All deliveries except one are allowed to get a busy response.
   const wrong = answers.find((answer) => !isDelivered(answer) && !BUSY.has(statusOf(answer)));
   if (wrong !== undefined || !answers.some(isDelivered)) {
     const fix = 'Return a 2xx for one of the deliveries, and a 2xx or a 503 with Retry-After for the others.';
@@ -478,7 +441,7 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
 }
 
 const BUSY_BEFORE_IT =
-  'All deliveries except one were refused without a `code`, as a proxy with a rate limit does, so they may not have reached the handler. Return a 2xx or the `code` ERR_EVENT_BUSY for a second delivery, or run this check without the proxy.';
+  'All deliveries except one were refused without a `code`. A proxy with a rate limit responds like this, so these deliveries may not have reached the handler. Return a 2xx or the `code` ERR_EVENT_BUSY for a second delivery, or run this check without the proxy.';
 
 /** Whether a proxy may have responded instead of the endpoint. */
 function isRefusedWithoutCode(answer: EndpointAnswer): boolean {
@@ -511,7 +474,7 @@ async function judgeOnce(
 const NOT_RUN_YET =
   'The event is queued, but nothing ran it within the time limit (--timeout). See the log of the worker.';
 
-/** Judges whether a genuine delivery that got a 2xx took effect. Only `--effects` can show this. */
+/** Only `--effects` can show whether a delivery that got a 2xx took effect. */
 export async function judgeEffect(
   endpoint: TestedEndpoint,
   { id, answer }: { readonly id: string; readonly answer: TestedAnswer },
@@ -530,20 +493,15 @@ function withEffects(result: CheckResult, effects: number): CheckResult {
   return { ...result, got: `${result.got}, ${countOf(effects, 'effect')}` };
 }
 
-/** The codes with which a stablehooks receiver reports that a handler ran and failed. */
 const HANDLER_FAILED: ReadonlySet<string | undefined> = new Set([
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
   'ERR_HANDLER_PERMANENT',
 ]);
 
-/** The codes with which a stablehooks receiver reports that the event is in its inbox, but not done. */
 const NOT_DONE: ReadonlySet<string | undefined> = new Set(['ERR_EVENT_BUSY', 'ERR_EVENT_NOT_DUE']);
 
-/**
- * Whether the response has the code of a stablehooks receiver, but does not show a failed handler or an event in the
- * inbox.
- */
+/** Whether a stablehooks receiver returned a code that shows neither a failed handler nor an event in its inbox. */
 function isInconclusive(answer: EndpointAnswer): boolean {
   const code = codeOf(answer);
   return findingOf(code) !== undefined && !HANDLER_FAILED.has(code) && !NOT_DONE.has(code);
@@ -569,11 +527,10 @@ const ANSWER_5XX =
 const COUNTS_AS_DONE =
   'The failed event counts as done. Record an event as done after the work, not before it.';
 
-/** Sends an event that asks its handler to fail: `payload.doctor` is `failing-handler`. */
+/** The value `failing-handler` in `payload.doctor` asks the handler to fail. */
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('failing-handler');
   const first = await endpoint.send(toBody(event));
-  // The handler failed, and the endpoint keeps the event.
   if (outcomeOf(first) === 'dead') return toResult('pass', [first]);
   if (isDelivered(first)) return judgeAcknowledged(endpoint, event.id, first);
   if (statusOf(first) < 500) return toResult('fail', [first], stoppedFix(first) ?? ANSWER_5XX);
@@ -588,18 +545,13 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
       : toResult('fail', answers, COUNTS_AS_DONE);
   }
   if (statusOf(again) < 500) return toResult('fail', answers, stoppedFix(again) ?? ANSWER_5XX);
-  // The response does not show whether the event counts as done.
   if (isInconclusive(again)) return toResult('not shown', answers, explainCode(again));
   return toResult('pass', answers);
 }
 
-/** Outcomes that are correct for the second delivery of a failed event. */
 const RIGHT_AFTER_FAILURE: ReadonlySet<string | undefined> = new Set(['dead', 'handled', 'queued']);
 
-/**
- * Judges an event whose handler did not fail. Its effect must exist when the 2xx arrives, or later if the event is
- * queued.
- */
+/** The effect must exist when the 2xx arrives, unless the event is queued. */
 async function judgeAcknowledged(
   endpoint: TestedEndpoint,
   id: string,
@@ -614,18 +566,14 @@ async function judgeAcknowledged(
     : toResult('not shown', [answer], LET_IT_FAIL);
 }
 
-/** How long to wait for a queue that might run a refused delivery, or a second job for the same event, in ms. */
+/** A queue might run a refused delivery, or a second job for the same event. */
 const QUEUE_SETTLE_MS = 1_000;
 
-/** Counts the effects of an event that must not take effect. First waits, so that a queue has time to run the event. */
 function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | undefined> {
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }
 
-/**
- * Counts the effects. First waits, so that queued work has time to run and, if the endpoint is wrong, to run a second
- * time.
- */
+/** Waits first, so that queued work has time to run and, if the endpoint is wrong, to run a second time. */
 async function countEffects(
   endpoint: TestedEndpoint,
   { id, queued }: { readonly id: string; readonly queued: boolean },
@@ -636,7 +584,6 @@ async function countEffects(
   return endpoint.effects(id);
 }
 
-/** Returns the number of effects as soon as there is at least one effect, or 0 after the time limit. */
 async function awaitEffect(
   endpoint: TestedEndpoint,
   id: string,

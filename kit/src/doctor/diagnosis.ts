@@ -23,19 +23,15 @@ import {
   toBody,
 } from './endpoint.js';
 
-/** The result of a genuine delivery, and whether other checks can be conclusive after it. */
 export interface GenuineResult extends CheckResult {
   readonly answer: TestedAnswer;
-  /** Whether a refused forgery shows that the endpoint is correct. It does not if genuine deliveries are refused as well. */
+  /** A refused forgery shows nothing if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/**
- * Sends a genuine delivery. If the endpoint does not accept it, finds out why by sending deliveries that each differ in
- * one way.
- */
+/** If the endpoint does not accept the delivery, finds out why by sending deliveries that each differ in one way. */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
@@ -51,17 +47,13 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   return { ...result, fix, answer, comparable: await isComparable(endpoint, answer) };
 }
 
-/**
- * Whether other checks can be conclusive. Even an endpoint that fails on genuine deliveries must refuse forged
- * deliveries.
- */
+/** Even an endpoint that fails on genuine deliveries must refuse forged ones. */
 async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Promise<boolean> {
   if (isDelivered(answer)) return true;
   if (statusOf(answer) < 500 || explainStatus(answer) !== undefined) return false;
   return isSignatureRefused(await endpoint.sendForged(toBody(endpoint.event('diagnosis'))));
 }
 
-/** Returns the fix if the genuine delivery could not connect or lost its connection. */
 export function adviceOf(reason: string): string {
   return connectionFailure(reason)?.fix ?? 'Check that the server is running and that the port is correct.';
 }
@@ -72,7 +64,6 @@ const NEVER_ANSWERS =
   "The endpoint does not respond to any POST within the time limit, genuine or forged. If the endpoint is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
 const ANOTHER_SECRET =
   'The endpoint uses a different secret: it finds the signature and reads its format, but the signature does not match. Set both sides to the same secret.';
-/** Fixes for the codes of a stablehooks receiver that the test event itself can cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     "The receiver's maxBodyBytes is smaller than the test event. Raise it, or pass a smaller --payload.",
@@ -82,10 +73,10 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
     "The handler threw an error on the test payload. See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.",
 };
 
-/** Fixes for codes that have several possible causes. These fixes are used if no other delivery shows the cause. */
+/** These codes have several possible causes, so the fixes are used only if no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
-    `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header. Make sure that proxies forward the header.`,
+    `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass the name of that header with --header. Make sure that proxies forward the header.`,
   ERR_SIGNATURE_MALFORMED: () =>
     "The receiver does not recognise the format of the signature. Pass the service's --encoding or --prefix, and set the same values in the receiver's `signature`.",
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
@@ -124,7 +115,6 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   return `The endpoint refuses a genuine delivery (${answer.status}), whatever the form of the signature. ${quoteReply(answer)} Compare the secret and the header (--header ${endpoint.header}) on both sides.`;
 }
 
-/** Returns the fix for a code that has only one possible cause. */
 function fixOf(code: string | undefined): string | undefined {
   if (code === undefined || Object.hasOwn(UNCLEAR_FIXES, code)) return undefined;
   if (Object.hasOwn(EVENT_FIXES, code)) return EVENT_FIXES[code];
@@ -146,7 +136,7 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `The endpoint redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects. Register that URL if the receiver is there. Otherwise, respond at this URL without a redirect or a login.`;
 }
 
-/** Finds out why a genuine delivery gets no response: either the handler is slow, or the endpoint never reads the body. */
+/** Either the handler is slow, or the endpoint never reads the body. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
   const refused = await endpoint.sendForged(body);
@@ -178,24 +168,21 @@ const USUAL_HEADERS = [
   'signature',
 ];
 
-/** Forms in which proxies and parsers write JSON. */
 const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by 2 spaces', '  '],
   ['indented by 4 spaces', '    '],
   ['indented by tabs', '\t'],
 ];
 
-/** A delivery that differs from the genuine delivery in one way, and the fix if the endpoint accepts this delivery. */
+/** `fix` applies if the endpoint accepts this delivery. */
 interface Difference {
   readonly options?: SendOptions;
-  /** The bytes to send. @default the body of the event */
   readonly body?: Uint8Array;
   readonly fix: string;
 }
 
 const UNPARSED: Difference = { options: { contentType: 'application/octet-stream' }, fix: PARSER };
 
-/** Returns a delivery of the event without the fields that mark a test. */
 function withoutMarks(event: TestEvent): Difference {
   const { test: _, doctor: __, ...payload } = event.payload;
   return { body: toBody({ ...event, payload }), fix: UNKNOWN_FIELDS };

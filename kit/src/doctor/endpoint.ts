@@ -7,10 +7,9 @@ import { unreachableError, usageError } from '../io/errors.js';
 import { toPlain } from '../io/output.js';
 import type { Settings } from '../io/settings.js';
 
-/** No release knows this type. A stablehooks receiver therefore runs no handler for it and stores nothing. */
+/** No release knows this type, so a stablehooks receiver runs no handler for it and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** An event whose payload marks it as a test. */
 export interface TestEvent {
   readonly id: string;
   readonly type: string;
@@ -18,37 +17,26 @@ export interface TestEvent {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** The ways in which a delivery can differ from a genuine delivery. */
 export interface SendOptions
   extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs' | 'chunked'>,
     Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
-  /** The bytes to sign. @default the body that is sent */
+  /** @default the body that is sent */
   readonly signed?: Uint8Array | undefined;
-  /** @default the secret from the settings */
   readonly secret?: Uint8Array | undefined;
-  /** The name of the signature header. @default from the settings */
   readonly header?: string | undefined;
-  /** @default from the settings */
   readonly encoding?: SignatureEncoding | undefined;
-  /** @default from the settings */
   readonly prefix?: string | undefined;
-  /** Whether to omit the signature header. @default false */
   readonly unsigned?: boolean | undefined;
-  /** Changes the correct value of the signature header. @default unchanged */
   readonly changeSignature?: ((signature: string) => string) | undefined;
-  /** @default 'application/json' */
   readonly contentType?: string | undefined;
 }
 
-/** The response of the endpoint under test. */
 export type TestedAnswer = EndpointAnswer & {
-  /** The start of the response on one line, without the secret. */
   readonly words: string;
-  /** Whether the response asks for credentials (`WWW-Authenticate`), as a login in front of an app does. */
+  /** A login in front of an app asks for credentials (`WWW-Authenticate`). */
   readonly asksToLogIn: boolean;
 };
 
-/** The texts that a response must not contain. */
 export type Leak = 'the secret' | 'the expected signature';
 
 export type TestedEndpoint = ReturnType<typeof createTestedEndpoint>;
@@ -57,12 +45,10 @@ export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
   readonly signature: Settings['signature'];
-  /** The type of the test events: {@link TEST_TYPE}, or a type that has a handler. */
   readonly type: string;
-  /** The payload of the test events. @default the example for the type, with a new id in each event */
+  /** @default the example for the type, with a new id in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
-  /** The size of a body that must be refused, in bytes. */
   readonly oversizeBytes: number;
   readonly effectsUrl?: string | undefined;
   readonly signal: AbortSignal;
@@ -70,13 +56,11 @@ export interface EndpointOptions {
 
 const OTHER_SECRET = new TextEncoder().encode('not the secret of this endpoint');
 
-/** The minimum length of a secret to look for. Shorter secrets occur as parts of ordinary words. */
+/** Shorter secrets also occur as parts of ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 
-/** The outcomes that show that a durable inbox has stored the event. */
 const STORED: ReadonlySet<string> = new Set(['handled', 'queued', 'parked', 'duplicate', 'dead']);
 
-/** The maximum number of characters of a response to show. */
 const MAX_WORDS = 160;
 
 export function createTestedEndpoint(options: EndpointOptions) {
@@ -97,7 +81,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     return send.changeSignature?.(value) ?? value;
   }
 
-  /** Records whether the response contains the secret, or a correct signature that the request did not contain. */
+  /** A correct signature is a leak only if the request did not contain it. */
   async function noteLeaks(reply: string, body: Uint8Array, sent = ''): Promise<void> {
     if (secret.length >= MIN_SECRET_LENGTH && reply.includes(secret)) leaks.add('the secret');
     for (const encoding of SIGNATURE_ENCODINGS) {
@@ -109,13 +93,12 @@ export function createTestedEndpoint(options: EndpointOptions) {
   async function send(body: Uint8Array, options: SendOptions = {}): Promise<TestedAnswer> {
     const { header = signature.header, contentType = 'application/json' } = options;
     const value = await signatureOf(body, options);
-    // A receiver recognises test deliveries by their user agent, and does not count their refusal.
+    // A receiver recognises test deliveries by their user agent, and does not count the ones that it refuses.
     const headers = {
       ...{ 'content-type': contentType, 'user-agent': 'stablehooks-doctor' },
       ...(value !== undefined && { [header]: value }),
     };
     const { answer, reply } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
-    // The body can be empty, or something other than an event.
     const [, id] = /"id":\s*"([^"]+)"/.exec(new TextDecoder().decode(body)) ?? [];
     if (id !== undefined && STORED.has(outcomeOf(answer) ?? '')) stored.add(id);
     const text = String(reply?.body ?? '');
@@ -131,10 +114,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     };
   }
 
-  /**
-   * The example has a small amount. It has an id of its own, because an app can refuse a second movement with the same
-   * id.
-   */
+  /** Each check has its own movement id, because an app can refuse a second movement with the same id. */
   const examplePayload = (check: string) => ({
     ...(isEventType(type) && exampleEvent(type).payload),
     [`${type.split('.')[0]}_id`]: `doctor_${run}_${check}`,
@@ -143,19 +123,15 @@ export function createTestedEndpoint(options: EndpointOptions) {
 
   return {
     url,
-    /** Whether the test events have a type with a handler. That handler then runs for real. */
     runsHandlers: type !== TEST_TYPE,
     ids: ids as ReadonlySet<string>,
-    /** The ids of the test events that the endpoint claims to have in its inbox. */
     stored: stored as ReadonlySet<string>,
-    /** When the test began, as returned by `performance.now()`. */
     startedAt: performance.now(),
-    /** The forbidden texts found in the responses so far. */
     leaks: leaks as ReadonlySet<Leak>,
     header: signature.header,
     timeoutMs,
     oversizeBytes,
-    /** Returns the test event of a check. It is the same event at each call. `payload` is added to the event's payload. */
+    /** Each check always gets the same event. The given `payload` is added to that event's payload. */
     event: (
       check: string,
       changes: Partial<Pick<TestEvent, 'type' | 'created_at' | 'payload'>> = {},
@@ -175,9 +151,8 @@ export function createTestedEndpoint(options: EndpointOptions) {
       };
     },
     send,
-    /** Sends a delivery that is signed with a different secret. */
     sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),
-    /** Returns how often the event took effect according to `--effects`, or `undefined` without this flag. */
+    /** How many times the event took effect according to `--effects`, or `undefined` without this flag. */
     async effects(id: string): Promise<number | undefined> {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
@@ -203,7 +178,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
   };
 }
 
-/** Reads the count. Returns NaN for any other value, such as `null` for an unknown event. */
 function readCount(text: string): number {
   try {
     const value: unknown = JSON.parse(text);

@@ -4,7 +4,6 @@ import { type Check, type CheckResult, DELIVERY_CHECKS, LEAK_CHECK, REFUSAL_CHEC
 import { checkGenuine, type GenuineResult } from './diagnosis.js';
 import { createTestedEndpoint, type EndpointOptions, TEST_TYPE, type TestedEndpoint } from './endpoint.js';
 
-/** The result of a check, with the name of the check and the expected response. */
 export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
 export interface Examination {
@@ -22,10 +21,8 @@ const checksOf = (runHandlers: boolean): readonly Check[] => [
 ];
 const GENUINE = { name: 'genuine', expected: '2xx' } as const;
 
-/** Returns how many rows an examination has. */
 export const totalOf = (runHandlers: boolean): number => 1 + checksOf(runHandlers).length;
 
-/** The names of the checks that are skipped without `runHandlers`. */
 export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runsHandlers }) =>
   runsHandlers ? name : [],
 );
@@ -40,24 +37,21 @@ const NOT_RUN: CheckResult = {
 
 type EventTypes = readonly [string, ...string[]];
 
-/** The types to try. The type that most apps handle comes first. */
 const TYPES_TO_TRY: EventTypes = [
   'transfer.settled',
   ...EVENT_TYPES.filter((type) => type !== 'transfer.settled'),
 ];
 
 export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
-  /** Whether handlers are allowed to run. If they are not, every test event has a type for which no handler exists. */
+  /** If handlers must not run, every test event has a type for which no handler exists. */
   readonly runHandlers: boolean;
-  /** The type of the test events that run handlers. @default the first type that the endpoint does not ignore */
+  /** @default the first type that the endpoint does not ignore */
   readonly type?: EventType | undefined;
-  /** Called once, after the genuine delivery and before the rows. */
   readonly onGenuine?: (examination: Examination) => void;
-  /** Called with each row as soon as it is known. A check that `signal` interrupted has no row. */
+  /** A check that `signal` interrupted has no row. */
   readonly onRow: (row: Row) => void;
 }
 
-/** Sends to the endpoint what the service and an attacker would send. */
 export async function examineEndpoint(options: ExaminationOptions): Promise<Examination> {
   const { runHandlers, signal, onGenuine, onRow } = options;
   const only = runHandlers ? options.type : TEST_TYPE;
@@ -82,7 +76,6 @@ export async function examineEndpoint(options: ExaminationOptions): Promise<Exam
   return found;
 }
 
-/** Sends a genuine delivery of each type until the endpoint handles one. */
 async function checkTypes(
   [type, next, ...others]: EventTypes,
   options: ExaminationOptions,

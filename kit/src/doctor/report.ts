@@ -1,7 +1,6 @@
 import { type Printer, toPlain, wrapWords } from '../io/output.js';
 import type { Row } from './examination.js';
 
-/** Starts the report of `total` checks, and prints each check as soon as its result is known. */
 export function createReport(printer: Printer, total: number) {
   const { good, bad, doubtful } = printer.paint;
   const paints = { pass: good, fail: bad, 'not shown': doubtful } as const;
@@ -10,7 +9,7 @@ export function createReport(printer: Printer, total: number) {
   const width = Math.max(printer.columns, MIN_COLUMNS) - INDENT;
 
   return {
-    /** Prints the row of a check. A check that did not run has no row and is named at the end. */
+    /** A check that did not run has no row and is named at the end. */
     add(row: Row): void {
       const { name, expected, got, verdict, elapsedMs, fix } = row;
       const words = [verdict, name, expected, toTime(elapsedMs)];
@@ -26,7 +25,6 @@ export function createReport(printer: Printer, total: number) {
         });
       }
     },
-    /** Prints the fix for each check that did not pass, then the counts. */
     end(): void {
       const [passed, failed] = [count('pass'), count('fail')];
       // Checks that did not run because of an interruption count as not shown.
@@ -46,7 +44,6 @@ export function createReport(printer: Printer, total: number) {
   };
 }
 
-/** The minimum width of the table. Its rows stay whole even if the terminal is narrower. */
 const MIN_COLUMNS = 80;
 
 /** All columns except the last, which uses the rest of the width. */
@@ -77,7 +74,6 @@ function toLines(
   ];
 }
 
-/** Splits a list at its commas into lines of at most `width` columns. An item that is too long is split at its spaces. */
 function fold(list: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {
@@ -92,7 +88,6 @@ function toTime(ms = 0): string {
   return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** Lists the fixes for the checks with this verdict. Checks with the same fix share a line. */
 function listFixes(title: string, rows: readonly Row[], verdict: Row['verdict']): readonly string[] {
   const names = new Map<string, string[]>();
   for (const { name, fix, verdict: own } of rows) {

@@ -1,5 +1,5 @@
 export interface ConnectionFailure {
-  /** What went wrong. The text is part of a row, so it begins in lower case and has no full stop. */
+  /** This text is part of a row, so it begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }
@@ -22,7 +22,6 @@ const NO_HTTP: ConnectionFailure = {
   fix: 'Check the port. If the port uses TLS, use an https: URL.',
 };
 
-/** The failures by their code, which comes from the system or from Node (TLS, the HTTP parser or `fetch`). */
 const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ECONNREFUSED: {
     what: 'nothing is listening there',
@@ -32,7 +31,7 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   EPIPE: CUT,
   UND_ERR_SOCKET: CUT,
   ENOTFOUND: { what: 'the host name does not exist', fix: 'Check the URL and the network.' },
-  EAI_AGAIN: { what: 'host names cannot be looked up', fix: 'Check the network.' },
+  EAI_AGAIN: { what: 'host names cannot be resolved', fix: 'Check the network.' },
   EHOSTUNREACH: { what: 'the host cannot be reached', fix: 'Check the network.' },
   ENETUNREACH: { what: 'the network cannot be reached', fix: 'Check the connection.' },
   ETIMEDOUT: LATE,
@@ -55,7 +54,6 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
 };
 
-/** Explains the code of a failed connection. Returns `undefined` for any other code. */
 export function connectionFailure(code: string): ConnectionFailure | undefined {
   // Every code of Node's HTTP parser means that the response is not HTTP.
   if (code.startsWith('HPE_')) return NO_HTTP;

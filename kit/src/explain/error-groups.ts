@@ -1,10 +1,8 @@
-/** Groups the errors in an inbox, because people fix causes, not single events. */
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 
-/** Events in the same state whose errors differ only in variable parts, such as ids, times and amounts. */
+/** Errors in the same group differ only in variable parts, such as ids, times and amounts. */
 export interface ErrorGroup {
   readonly state: InboxState;
-  /** The code and message of the error, with `…` in place of each variable part. */
   readonly error: string;
   /** The longest text that all errors in the group contain, for use in a filter. */
   readonly part: string;
@@ -16,28 +14,24 @@ export interface ErrorGroup {
 }
 
 export interface ErrorGroups {
-  /** The groups, with the most frequent errors first. */
   readonly groups: readonly ErrorGroup[];
-  /** Whether older events were not read, so the counts are too low. */
+  /** Whether older events were not read, so that the counts are too low. */
   readonly isCut: boolean;
 }
 
 const PAGE = 500;
-/** The maximum number of events to read in each state. The newest are read first. */
 const MAX_READ = 2_000;
 
-/** Matches a quoted text, a time, a UUID, a word with a digit in it, or a number, but not an HTTP status. */
+/** Matches a quoted text, a time, a UUID, a word that contains a digit, or a number, but not an HTTP status. */
 const VARIABLE =
   /"[^"]*"|'[^']*'|\d{4}-\d\d-\d\dT[\d:.]+Z?|(?![1-5]\d\d(?![\w.,:-]*\w))(?<!\w)[\w-]*\d(?:[\w.:-]*\w)?/g;
 
-/** Returns the error by which events are grouped, with `…` in place of each variable part. */
 export function toErrorPattern(lastError: string | null): string {
-  // Errors from later runs by hand are cut off, because they are not the cause.
+  // Errors from later manual runs are cut off, because they are not the cause.
   const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');
   return text.replaceAll(VARIABLE, '…').replace(/\.$/, '');
 }
 
-/** Reads the newest dead and failed events, and groups them by state and error. */
 export async function groupErrors(inbox: Pick<InboxOperations, 'list'>): Promise<ErrorGroups> {
   const groups = new Map<string, ErrorGroup>();
   let isCut = false;

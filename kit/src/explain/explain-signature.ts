@@ -9,45 +9,28 @@ interface SignatureQuestion {
   readonly signature: string;
   readonly secret: Uint8Array;
   readonly format: SignatureFormat;
-  /** Bodies of other deliveries that the signature may belong to. */
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
-  /**
-   * With `false`, bodies over 64 KiB are tried with only one change in total, for a process that has other work to do.
-   * @default true
-   */
+  /** If `false`, bodies over 64 KiB are tried with only one change in total, so that other work can go on. @default true */
   readonly thorough?: boolean | undefined;
 }
 
-/**
- * The explanation of a signature.
- *
- * - `verified`: the signature matches.
- *
- * - `explained`: the signature matches once these changes are undone. No shorter list of changes was found.
- *
- * - `malformed`: the string is not a signature in any format.
- *
- * - `unexplained`: no candidate matches. Either the secret or the content of the body is different.
- */
+/** `explained` has the shortest list of changes that was found. `unexplained` means a different secret or body content. */
 export type SignatureExplanation =
   | { readonly verdict: 'verified' }
   | { readonly verdict: 'explained'; readonly changes: readonly Change[] }
   | { readonly verdict: 'malformed' }
   | { readonly verdict: 'unexplained'; readonly tried: number };
 
-/** Bodies that are larger than this are tried with at most one change to the secret. */
+/** Larger bodies are tried with at most one change to the secret. */
 const MAX_THOROUGH_BYTES = 65_536;
 
-/**
- * Bodies that are larger than this are tried with only one change in total. The result then takes a few seconds at
- * most, because hashing 16 MB takes 60 ms.
- */
+/** Larger bodies are tried with only one change in total, for a few seconds at most: hashing 16 MB takes 60 ms. */
 const MAX_PAIRED_BYTES = 1_048_576;
 
-/** The time after which the process yields to other work, in ms. */
+/** After this long, the process yields to other work. */
 const TURN_MS = 10;
 
-/** Explains why a signature does not match, by trying known changes. The result contains neither the secret nor the body. */
+/** The result contains neither the secret nor the body. */
 export async function explainSignature(
   question: SignatureQuestion,
   onTried: (tried: number, total: number) => void = () => undefined,
@@ -96,7 +79,7 @@ function countChanges({ body, secret }: Candidate): number {
   return body.changes.length + secret.changes.length;
 }
 
-/** Returns the candidates and their approximate number. Candidates with the fewest changes come first. */
+/** The total is approximate. Candidates with the fewest changes come first. */
 function listCandidates(
   body: Uint8Array,
   secret: Uint8Array,
@@ -112,7 +95,6 @@ function listCandidates(
   return { candidates, total: candidates.length };
 }
 
-/** Returns all combinations of bodies and secrets. */
 function pair(
   bodies: readonly Variant<Uint8Array>[],
   secrets: readonly Variant<Uint8Array>[],
@@ -127,7 +109,6 @@ function pair(
     .sort((a, b) => countChanges(a) - countChanges(b));
 }
 
-/** Yields the given body with each secret, then each other body with the given secret. */
 function* eachWithOneChange(
   body: Uint8Array,
   [secret, ...secrets]: readonly Variant<Uint8Array>[],

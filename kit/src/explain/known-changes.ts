@@ -9,7 +9,7 @@ const bytes = new TextEncoder();
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
 
-/** The maximum inflated size, in bytes. Without a limit, a small compressed body could inflate to gigabytes. */
+/** Without a limit, a small compressed body could inflate to gigabytes. */
 const LIMIT = { maxOutputLength: 1_048_576 } as const;
 
 const BODY_CHANGES = [
@@ -71,7 +71,7 @@ const BODY_CHANGES = [
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>
         rewrite(body, (text) => text.replaceAll(/(?<!\\)\//g, '\\/')),
-      'it was wrapped into a JSON string': (body) =>
+      'it was wrapped in a JSON string': (body) =>
         body[0] === 0x22
           ? reserialize(body, (value) => (typeof value === 'string' ? value : undefined))
           : undefined,
@@ -87,10 +87,9 @@ const BODY_CHANGES = [
   ),
 ];
 
-/** Bodies of at most this size, in bytes, are also tried with two changes. */
+/** Larger bodies are not tried with two changes. */
 const MAX_PAIRS_BYTES = 32_768;
 
-/** Lists the given body, and the bodies that may have been signed instead. */
 export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   return listVariants(body, {
     changes: BODY_CHANGES,
@@ -103,7 +102,7 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
 
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
-/** Yields the bodies after one change. Each body is created on demand, because all of them together can need a gigabyte. */
+/** Creates each body on demand, because all of them together can need a gigabyte. */
 export function* eachChangedBody(body: Uint8Array): Generator<Variant<Uint8Array>, void> {
   for (const { undo, ...change } of BODY_CHANGES) {
     const value = undo(body);
@@ -134,13 +133,11 @@ function toLatin1(body: Uint8Array): Uint8Array | undefined {
   return text === undefined || /[^\0-\xff]/.test(text) ? undefined : Buffer.from(text, 'latin1');
 }
 
-/** Changes a body as a string. Returns `undefined` if the body is not UTF-8 or the change does not apply. */
 function rewrite(body: Uint8Array, change: (text: string) => string | undefined): Uint8Array | undefined {
   const text = orUndefined(() => change(toText(body)));
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** Serializes a JSON body in another way. Returns `undefined` if the body is not JSON or is nested too deeply. */
 function reserialize(
   body: Uint8Array,
   write: (value: unknown) => string | undefined,
@@ -151,15 +148,13 @@ function reserialize(
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** Returns the body as a string. @throws TypeError if the body is not UTF-8. */
 const toText = onceForEach((body) => utf8.decode(body));
 
-/** Returns the value of a JSON body, or `undefined` if the body is not JSON. */
 const toValue = onceForEach((body) =>
   orUndefined(() => ({ value: JSON.parse(toText(body).replace(/^\ufeff/, '')) as unknown })),
 );
 
-/** Remembers the result for each body, because several changes need the same result, and a large body takes long. */
+/** Several changes need the same result, which takes a long time to compute for a large body. */
 function onceForEach<Value>(make: (body: Uint8Array) => Value): (body: Uint8Array) => Value {
   const made = new WeakMap<Uint8Array, { readonly value: Value }>();
   return (body) => {
@@ -169,7 +164,7 @@ function onceForEach<Value>(make: (body: Uint8Array) => Value): (body: Uint8Arra
   };
 }
 
-/** Escapes every non-ASCII character, as Python and PHP do by default. */
+/** Python and PHP escape every non-ASCII character by default. */
 function writeAscii(json: string): string {
   return json.replaceAll(
     /[\u0080-\uffff]/g,
@@ -181,7 +176,7 @@ function restyle(indent?: string): (body: Uint8Array) => Uint8Array | undefined 
   return (body) => reserialize(body, (value) => JSON.stringify(value, null, indent));
 }
 
-/** Writes JSON in the default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
+/** The default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
 function writeSpaced(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(writeSpaced).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -189,7 +184,7 @@ function writeSpaced(value: unknown): string {
   return `{${fields.join(', ')}}`;
 }
 
-/** Returns the value with sorted keys, as in Go's maps and in canonical JSON. */
+/** Go's maps and canonical JSON have sorted keys. */
 function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
@@ -215,7 +210,7 @@ const SECRET_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'secret',
-      fix: 'The other side signs with more than the secret. Trim the value that it reads from its file or setting.',
+      fix: 'The other side signs with extra characters around the secret. Trim the value that the other side reads from a file or a setting.',
     },
     {
       'the other side has a newline at its end': onString((text) => `${text}\n`),
@@ -256,10 +251,9 @@ const SECRET_CHANGES = [
   ),
 ];
 
-/** No changes are tried on a longer secret, because it is probably a file that was named by mistake. */
+/** A longer secret is probably a file that was named by mistake, so no changes are tried on it. */
 const MAX_SECRET_BYTES = 4_096;
 
-/** Lists the given secret, and the secrets that result from up to `depth` successive changes. */
 export function listSecrets(secret: Uint8Array, depth: number): readonly Variant<Uint8Array>[] {
   const rounds = secret.length > MAX_SECRET_BYTES ? 0 : depth;
   return listVariants(secret, { changes: SECRET_CHANGES, depth: rounds, keyOf: toByteKey }).filter(
@@ -267,7 +261,7 @@ export function listSecrets(secret: Uint8Array, depth: number): readonly Variant
   );
 }
 
-/** Changes the secret as a string. The string is Latin-1, which keeps every byte even if the secret is not UTF-8. */
+/** The string is Latin-1, which keeps every byte even if the secret is not UTF-8. */
 function onString(
   change: (text: string) => string | undefined,
 ): (secret: Uint8Array) => Uint8Array | undefined {
@@ -277,7 +271,6 @@ function onString(
   };
 }
 
-/** Removes the text that matches the pattern. Returns `undefined` if nothing matches. */
 function without(pattern: RegExp): (secret: Uint8Array) => Uint8Array | undefined {
   return onString((text) => (pattern.test(text) ? text.replace(pattern, '') : undefined));
 }
@@ -333,10 +326,10 @@ const SIGNATURE_CHANGES = [
   ),
 ];
 
-/** The maximum length of a header with one signature. No known change makes a header longer than this. */
+/** No known change makes a header with one signature longer than this. */
 const MAX_SIGNATURE_LENGTH = 4_096;
 
-/** Lists the MACs (32 bytes) that the signature can stand for: first in this format, then after known changes. */
+/** Lists the 32-byte MACs that the signature can stand for: first in this format, then after known changes. */
 export function listMacs(signature: string, format: SignatureFormat): readonly Variant<Uint8Array>[] {
   if (signature.length > MAX_SIGNATURE_LENGTH) return [];
   const strict = toMac(signature, format);
@@ -364,7 +357,6 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
   };
 }
 
-/** Returns the 32 bytes of a signature, or `undefined` if the signature does not have this format. */
 function toMac(value: string, { encoding, prefix = '' }: SignatureFormat): Uint8Array | undefined {
   if (!value.startsWith(prefix)) return undefined;
   const digits = value.slice(prefix.length);

@@ -1,4 +1,3 @@
-/** Finds the history of one movement: its events in order, and whether polls prove that no later event is missing. */
 import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
 import { recordPages } from 'stablehooks/reconcile';
@@ -6,12 +5,10 @@ import { isText } from '../io/event-filter.js';
 import { isObject } from '../io/settings.js';
 
 export interface Movement {
-  /** The events, in order of creation. */
   readonly found: readonly MovementRecord[];
-  /** How many events could not be searched because their text is pruned, imported or unreadable. */
+  /** Events whose text is pruned, imported or unreadable cannot be searched. */
   readonly unread: number;
   readonly proven: ProvenSpan | null;
-  /** What is proven, as a sentence. */
   readonly proof: string;
 }
 
@@ -19,14 +16,13 @@ export type MovementRecord = InboxRecord & { readonly event: UnknownEvent };
 
 const PAGE = 500;
 
-/** @param key - the id of an event, the ordering key, or a value in the payload, such as the id of a transfer. */
+/** @param key - the id of an event, an ordering key, or a value in the payload, such as the id of a transfer. */
 export async function findMovement(
   inbox: Pick<InboxOperations, 'list'> & Parameters<typeof readPollState>[0],
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // The state is read before the events. Otherwise, a poll in between could prove something about events that were not
-  // read.
+  // The state is read first, because a later state could prove something about events that were not read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];
@@ -48,7 +44,6 @@ export async function findMovement(
   return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };
 }
 
-/** Whether a value in the payload equals this text. */
 function holds(value: unknown, text: string): boolean {
   if (isObject(value) || Array.isArray(value)) return Object.values(value).some((each) => holds(each, text));
   return isText(value, text);
@@ -58,6 +53,6 @@ function describeProof(proven: ProvenSpan | null, found: number): string {
   if (proven === null)
     return 'It is not proven that every later event is in the inbox, so an event may be missing. See `stablehooks gaps list`.';
   return found === 0
-    ? `The list is proven complete from ${proven.from} until ${proven.until}, and contains no event for this key.`
-    : `The list is proven complete until ${proven.until}, and contains no later event for this key.`;
+    ? `The service's event list is proven complete from ${proven.from} until ${proven.until}, and contains no event for this key.`
+    : `The service's event list is proven complete until ${proven.until}, and contains no later event for this key.`;
 }

@@ -123,7 +123,6 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
 };
 
-/** Returns the finding for the code or outcome in a response, or `undefined` for an unknown name. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }
@@ -139,7 +138,7 @@ const REFUSED: Finding = {
   fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
 };
 
-/** The meaning of each status. This meaning is used if the response says nothing more. */
+/** Used only if the response says nothing more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
   404: {
     what: 'There is nothing at this path.',
@@ -178,7 +177,6 @@ function explainReply(answer: Reply): Finding {
   return { what: `The endpoint responded with ${status}.`, fix: "The endpoint's log may say why." };
 }
 
-/** Explains a 2xx that does not show what happened to the event. */
 function explainUnshown({ outcome, code, isPage, isCut }: Reply): Finding {
   if (isCut) {
     return {
@@ -217,7 +215,6 @@ function explainSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
   }
 }
 
-/** The effects of sandbox faults that prevent a response. */
 const WHY_LOST: Readonly<Record<(typeof LOSSES)[number], string>> = {
   drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
   cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',

@@ -1,34 +1,27 @@
-/** A difference between the given value and the signed value. */
 export interface Change {
-  /** Which of the three inputs of a signature differs. */
   readonly part: 'body' | 'secret' | 'signature';
-  /** How the given value differs from the signed value. */
   readonly what: string;
   readonly fix: string;
 }
 
-/** A value, with the changes that lead from the given value to this value. The given value itself has no changes. */
+/** `changes` lists the changes that lead from the given value to this value. */
 export interface Variant<Value> {
   readonly value: Value;
   readonly changes: readonly Change[];
 }
 
-/** A change to try. `undo` returns the other value, or `undefined` if the change does not apply. */
 export interface KnownChange<Value> extends Change {
   readonly undo: (value: Value) => Value | undefined;
 }
 
 interface SearchOptions<Value> {
   readonly changes: readonly KnownChange<Value>[];
-  /** How many successive changes to try. */
   readonly depth: number;
-  /** Returns a key for a value. Values with equal keys count as the same. */
   readonly keyOf: (value: Value) => string;
-  /** Whether to try further changes on a changed value. @default always */
   readonly continues?: ((value: Value) => boolean) | undefined;
 }
 
-/** Finds every distinct value that results from up to `depth` changes. Values with the fewest changes come first. */
+/** Finds each distinct value once. Values with the fewest changes come first. */
 export function listVariants<Value>(
   value: Value,
   { changes, depth, keyOf, continues = () => true }: SearchOptions<Value>,
@@ -51,7 +44,7 @@ export function listVariants<Value>(
   return [...found.values()];
 }
 
-/** Creates changes that share a part and a fix. The table says how to undo each difference. */
+/** The keys of the table become the texts in `what`. */
 export function toChanges<Value>(
   shared: Pick<Change, 'part' | 'fix'>,
   table: Readonly<Record<string, KnownChange<Value>['undo']>>,
@@ -59,7 +52,6 @@ export function toChanges<Value>(
   return Object.entries(table).map(([what, undo]) => ({ ...shared, what, undo }));
 }
 
-/** Returns the result of the function. If the function throws, the change does not apply, so this returns `undefined`. */
 export function orUndefined<Value>(make: () => Value): Value | undefined {
   try {
     return make();
@@ -68,7 +60,6 @@ export function orUndefined<Value>(make: () => Value): Value | undefined {
   }
 }
 
-/** Returns a string that is equal only for equal bytes. */
 export function toByteKey(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }

@@ -9,13 +9,12 @@ interface JudgedAttempt {
   readonly answer: EndpointAnswer;
 }
 
-/** The secret and the format that the endpoint uses to verify signatures. The secret does not leave this module. */
+/** The secret must not leave this module. */
 export interface Signing extends SignatureFormat {
   readonly secret: string;
   readonly signatureHeader: string;
 }
 
-/** Judges an attempt by its response. If `signing` is given, also checks whether the signature was correct. */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);
@@ -50,7 +49,6 @@ async function isSignedWith(
   return headers[signatureHeader] === (await sign(body, { secret, encoding, prefix }));
 }
 
-/** Describes what a sandbox fault did to the signature. Such a fault needs no fix. */
 async function describeFault(
   fault: string,
   { headers, body }: JudgedAttempt,
@@ -68,10 +66,7 @@ async function describeFault(
   return `The signature does not match because of ${changes} (fault ${fault}).`;
 }
 
-/**
- * Describes a delivery that was signed with an earlier secret. Without a sandbox fault, the signature was correct when
- * it was sent. The secret has changed since then, and neither side is at fault.
- */
+/** The signature was correct when it was sent, but the secret has changed since then, so neither side is at fault. */
 function describeEarlierSecret(answer: Reply): Finding {
   const what = 'The delivery was signed with an earlier secret. The secret has changed since then.';
   if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused the delivery.`, fix: null };

@@ -2,16 +2,11 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { parse as parseCookies } from 'hono/utils/cookie';
 import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
-/** Decides who is allowed to use the inspector. Each check returns a refusal, or `undefined` if the request is allowed. */
 export interface Access {
-  /** Checks every request. `remoteAddress` is the client's address, if the request came over a socket. */
+  /** `remoteAddress` is `undefined` if the request did not come over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
-  /** Adds the cookie for later requests to the response with the page. */
   setCookie(request: Request, headers: Headers): void;
-  /**
-   * Returns the token that each action must send as `x-inspector-token`, and adds the cookie for this token to the
-   * headers.
-   */
+  /** Each action must send the returned token as `x-inspector-token`. This method may add a cookie to the headers. */
   actionToken(request: Request, headers: Headers): string;
 }
 
@@ -20,19 +15,13 @@ export interface Refusal {
   readonly message: string;
 }
 
-/**
- * The header that each action must send. Another origin would need a preflight request to send it, and that request is
- * refused.
- */
+/** Another origin would need a preflight request to send this header, and that request is refused. */
 const ACTION_HEADER = 'x-inspector-token';
 
-/** The cookie whose value must equal the token of an action. */
+/** The value of this cookie must equal the token that an action sends. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
-/**
- * Creates the access for apps. The app decides about each request, for example by the operator's session. The action
- * token is also a cookie and is not stored by any process, so each process of the app accepts the tokens of all others.
- */
+/** The action token is stored only in a cookie, so every process of an app accepts the token. */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
     const value = readCookie(request, ACTION_COOKIE);
@@ -40,14 +29,14 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
   };
   return {
     actionToken(request, headers) {
-      // All tabs have the same token, because they share the cookie.
+      // All tabs share the cookie, so they have the same token.
       const token = readToken(request) ?? createToken();
       // A cookie without a path belongs to the requested folder, even behind a proxy that changes paths.
       headers.append('set-cookie', `${ACTION_COOKIE}=${token}; HttpOnly; SameSite=Strict`);
       return token;
     },
     async check(request) {
-      // Only `true` counts: a function that returns a user, or returns nothing by mistake, must not open the page.
+      // Only `true` counts: a function that returns a user, or nothing by mistake, must not open the page.
       if ((await authorize(request)) !== true) {
         return { status: 403, message: 'The `authorize` function refused this request.' };
       }
@@ -57,12 +46,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
   };
 }
 
-/**
- * Creates the access for local tools. The printed URL contains a token, which the page exchanges for a cookie. The
- * token then disappears from the address bar, and other sites cannot use the cookie (`SameSite=Strict`).
- *
- * @param port - the server's port. The cookie's name contains the port, because cookies do not distinguish ports.
- */
+/** The page exchanges the token for a cookie, which is named after the port because cookies do not distinguish ports. */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];
   const cookieName = () => `stablehooks_inspector_${port()}`;
@@ -88,20 +72,20 @@ function hasToken(request: Request, token: string): boolean {
   return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
 }
 
-/** Refuses other machines, because the server of a tool may listen on all interfaces for another purpose. */
+/** The server of a tool may listen on all interfaces for another purpose. */
 function checkRemote(address: string | undefined): Refusal | undefined {
   if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
   return { status: 403, message: 'Only the machine that runs the command can open the inspector.' };
 }
 
-/** Refuses other host names, because a name that resolves to this machine by DNS rebinding must not reach the page. */
+/** A name that resolves to this machine by DNS rebinding must not reach the page. */
 function checkHost(request: Request, port: number): Refusal | undefined {
   const host = readHost(request);
   if (isLoopback(host.hostname) && host.port === port) return undefined;
   return { status: 403, message: `Open the inspector at http://127.0.0.1:${port}.` };
 }
 
-/** Refuses requests from other sites, which must neither act nor read, even with the cookies of the browser. */
+/** Other sites must neither act nor read, even with the cookies of the browser. */
 function checkOrigin(request: Request): Refusal | undefined {
   return isFromOtherSite(request)
     ? { status: 403, message: 'This request comes from another site.' }

@@ -1,24 +1,23 @@
-/** The requests and responses of the page, shared with the server. */
 import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { ErrorGroups } from '../explain/error-groups.js';
 import type { Finding } from '../explain/replies.js';
 import type { Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
 
-/** The views of the page. A source provides some of them. */
+/** The views of the page. Each source provides some of them. */
 export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 
 export interface SelectedFilter extends EventFilter {
   readonly ids?: readonly string[] | undefined;
   /**
-   * Events to exclude. `permanent` excludes events for which the handler said that a retry cannot help. `expired`
+   * Which events to exclude. `permanent` excludes events whose handler said that a retry cannot help. `expired`
    * excludes events with an attempt that recorded no result.
    */
   readonly except?: readonly ('permanent' | 'expired')[] | undefined;
 }
 
 /**
- * The events in an inbox to which an action applies. With `dryRun`, the action changes nothing, but returns what it
+ * The events in an inbox to which an action applies. With `dryRun`, the action changes nothing and only returns what it
  * would do.
  */
 export interface Selected {
@@ -26,23 +25,23 @@ export interface Selected {
   readonly dryRun?: boolean | undefined;
 }
 
-/** The inputs of the actions. Send the input of an action as JSON with `POST api/actions/<name>`. */
+/** The inputs of the actions. To run an action, send its input as JSON with `POST api/actions/<name>`. */
 export interface ActionInputs {
-  /** Makes one more attempt at a delivery. `body` (base64) replaces the delivered bytes, and `url` replaces the endpoint. */
+  /** Makes one more attempt at a delivery. `body` (base64) replaces the original bytes, and `url` replaces the endpoint. */
   readonly resend: {
     readonly id: string;
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes at most 10,000 dead or failed events due now. The history of each event records who requeued it and why. */
+  /** Requeues at most 10,000 dead or failed events. Each event's history records who requeued the event and why. */
   readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
-  /** Runs at most 100 events now, one after the other. */
+  /** Runs at most 100 events now, one after another. */
   readonly run: Selected;
   /** Discards at most 10,000 events that must not run. */
   readonly discard: Selected & { readonly by: string; readonly reason: string };
   /**
-   * Acknowledges a gap up to `until`, the end that the person saw. If a later poll makes the gap longer, the new part
-   * stays open.
+   * Acknowledges a gap up to `until`, which is the end of the gap that the person saw. If a later poll makes the gap
+   * longer, the new part stays open.
    */
   readonly 'acknowledge-gap': {
     readonly id: string;
@@ -50,7 +49,7 @@ export interface ActionInputs {
     readonly by: string;
     readonly reason: string;
   };
-  /** Fires an event. By default, the payload is the example for the type. */
+  /** Fires an event. The default payload is the example for the type. */
   readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
@@ -65,16 +64,16 @@ export type ActionName = keyof ActionInputs;
 /** The result of an action on events, or of a dry run of the action. */
 export interface SelectedResult {
   readonly matched: number;
-  /** How many of the matching events the action can change, by state. */
+  /** How many of the matching events are in a state in which the action can change them. */
   readonly eligible: number;
-  /** How many events the action changed or ran. 0 after a dry run. */
+  /** How many events the action changed or ran. This is 0 after a dry run. */
   readonly changed: number;
   /**
-   * The number of runs by outcome, such as `{ handled: 3 }`. `error` counts runs that threw an error. `elsewhere`
-   * counts the last run if a receiver with a different inbox ran the event.
+   * The number of runs with each outcome, such as `{ handled: 3 }`. `error` counts runs that threw an error.
+   * `elsewhere` counts the last run if the event ran in a receiver with a different inbox.
    */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the events that a dry run found. The action itself must not change any other event. */
+  /** The ids of the events that a dry run found. To change only these events, pass these ids in the filter of the action. */
   readonly ids: readonly string[];
 }
 
@@ -93,24 +92,21 @@ export interface ActionResults {
   readonly 'remove-endpoint': Readonly<Record<string, never>>;
 }
 
-/** The body of every refused or failed request. */
 export interface Problem {
   readonly message: string;
 }
 
 /** `GET api/session` */
 export interface Session {
-  /** The name of the inspected sandbox or inbox, such as `sandbox` or `app.db`. */
   readonly name: string;
   readonly views: readonly View[];
   readonly actions: readonly ActionName[];
-  /** The value to send as the `x-inspector-token` header with each action. */
+  /** Each action must send this value as the `x-inspector-token` header. */
   readonly actionToken: string;
-  /** The current position of the stream. Pass it as `?after` to miss nothing that happens after this response. */
+  /** The current position of the stream. Pass it as `?after` so that you miss nothing that happens after this response. */
   readonly position: string;
 }
 
-/** Every {@link AttemptKind}. */
 export const ATTEMPT_KINDS = [
   'accepted',
   'wrongly-accepted',
@@ -139,17 +135,17 @@ export type AttemptKind = (typeof ATTEMPT_KINDS)[number];
 
 /** One attempt at a delivery. Times are ISO 8601. */
 export interface AttemptRow {
-  /** The id of the attempt, unique in this source. */
+  /** The id of the attempt, which is unique within the source. */
   readonly id: string;
   readonly at: string;
   readonly eventId: string;
   readonly type: string;
   /** Whether the bytes that were sent differ from the event. @default false */
   readonly edited?: boolean | undefined;
-  /** Whether a person sent the attempt to a URL that is not the endpoint's. @default false */
+  /** Whether a person sent the attempt to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
   readonly endpoint: string;
-  /** The number of the attempt within the delivery, counted from 1. */
+  /** The number of the attempt within the delivery, starting at 1. */
   readonly attempt: number;
   readonly kind: AttemptKind;
   readonly status: number | null;
@@ -159,17 +155,15 @@ export interface AttemptRow {
   readonly faults: readonly string[];
 }
 
-/** How a state or an attempt is shown. */
+/** How the page shows a state, an attempt or a check. */
 export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 
-/** The state of an event in an inbox or, without an inbox, the kind of its attempts. */
+/** The state of an event in an inbox or, if there is no inbox, the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
-/**
- * An attempt at an event by a delivery or an inbox, or something that a person did with the event. Times are epoch ms.
- */
+/** An attempt to deliver or run an event, or something that a person did with the event. Times are epoch ms. */
 export interface AttemptLine {
-  /** The id of the attempt. `null` for an attempt of an inbox, which has no bytes. */
+  /** The id of the attempt. `null` if an inbox ran the event, because such an attempt has no bytes. */
   readonly id: string | null;
   readonly at: number;
   /** A title, such as `Attempt 2` or `Discarded by Ada`. */
@@ -190,12 +184,12 @@ export interface EventRow {
   /** The outcome or current state of the event, such as `Accepted on attempt 5`. */
   readonly verdict: string;
   readonly attempts: number;
-  /** When the event was received or first attempted. */
+  /** When the event was received (in an inbox) or first attempted (without an inbox). */
   readonly at: number;
-  /** When the event will run again or, if it is leased, when the lease ends. */
+  /** When the event will run again or, while it is leased, when the lease ends. */
   readonly dueAt: number | null;
   readonly key: string | null;
-  /** At most ten completed attempts: the newest ones, listed with the oldest first. */
+  /** At most ten of the newest completed attempts, oldest first. */
   readonly history: readonly AttemptLine[];
 }
 
@@ -211,42 +205,42 @@ export interface EventFilter {
   /** Only events last changed or first attempted before this time, in epoch ms. */
   readonly until?: number | undefined;
   readonly error?: string | undefined;
-  /** Only events in the group with this error, which has `…` in place of its variable parts. */
+  /** Only events in the group with this error, in which `…` stands for each variable part. */
   readonly group?: string | undefined;
   readonly key?: string | undefined;
   /** Only events with at least this many attempts. */
   readonly attempts?: number | undefined;
-  /** Only events with this value in the payload, such as `transfer_id=trf_1`. */
+  /** Only events whose payload contains this value, such as `transfer_id=trf_1`. */
   readonly payload?: string | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
 }
 
-/** `GET api/events?limit&after` with an {@link EventFilter}: newest first. */
+/** `GET api/events?limit&after` with an {@link EventFilter}. The newest events come first. */
 export interface EventPage {
   readonly rows: readonly EventRow[];
-  /** Pass this as `after` to get the next page. `null` on the last page. */
+  /** The value to pass as `after` to get the next page. `null` on the last page. */
   readonly next: string | null;
-  /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if no event had to be read. */
+  /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if none had to be read. */
   readonly searched: number | null;
 }
 
 /** `GET api/events/counts` with an {@link EventFilter}. The filter's `state` does not affect `states`. */
 export interface EventCounts {
-  /** `null` if an inbox would have to search for `id` or `text`. */
+  /** `null` if the events in an inbox would have to be searched for `id` or `text`. */
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   readonly types: readonly string[];
   /**
-   * Counts of the events that are not in the list, because they have not been attempted yet or their attempts are no
-   * longer kept. In an inbox, all of these counts are 0.
+   * How many events are missing from the list, either because they have not been attempted yet or because their
+   * attempts are no longer available. With an inbox, every count is 0.
    */
   readonly dropped: DroppedEvents;
 }
 
 export interface DroppedEvents {
-  /** Events for which an endpoint never returned a 2xx, and which will not be attempted again. */
+  /** Events that will not be attempted again, although at least one endpoint never accepted them with a 2xx. */
   readonly exhausted: number;
-  /** Events for which every endpoint returned a 2xx. */
+  /** Events that every endpoint accepted with a 2xx. */
   readonly delivered: number;
   readonly unattempted: number;
 }
@@ -259,31 +253,27 @@ export interface EventDetail extends EventRow {
   /** How the event first arrived. `null` without an inbox. */
   readonly origin: string | null;
   readonly deliveries: readonly AttemptLine[];
-  /** Whether `GET api/events/:id/body` returns the JSON of the event. */
+  /** Only `stored` means that `GET api/events/:id/body` returns the JSON of the event. */
   readonly body: 'stored' | 'pruned' | 'none';
-  /** The exact text of the event, or `null` if it is long or missing. */
+  /** `null` if the text is long or missing. */
   readonly text: string | null;
-  /** The command that prints the event. `null` without an inbox. */
+  /** `null` without an inbox. */
   readonly command: string | null;
-  /** The steps of the handler, without their results. */
   readonly steps: readonly StepRow[];
-  /** When the event last changed. `null` without an inbox. */
+  /** `null` without an inbox. */
   readonly updatedAt: number | null;
 }
 
 /** `GET api/find?key`: the event with this id, or else the movement with this ordering key or payload value. */
 export interface Found {
   readonly event: string | null;
-  /** The movement, if no event has this id. `null` without an inbox. */
+  /** `null` if an event has this id, or without an inbox. */
   readonly movement: MovementReport | null;
 }
 
 export interface MovementReport {
-  /** The events, in order of creation. */
   readonly rows: readonly MovementRow[];
-  /** How many events could not be searched, because their text is gone. */
   readonly unread: number;
-  /** What is proven about later events, as a sentence. */
   readonly proof: string;
   readonly isProven: boolean;
 }
@@ -291,48 +281,42 @@ export interface MovementReport {
 export interface MovementRow extends EventRow {
   readonly createdAt: number;
   readonly origin: string;
-  /** The exact text of the event, or `null` if it is long or missing. */
+  /** `null` if the text is long or missing. */
   readonly text: string | null;
 }
 
-/** A step of the handler of an event. */
 export interface StepRow extends Omit<InboxStep, 'result'> {
-  /** Whether the step recorded a result. If it did not, its effect is unknown. */
+  /** Without a result, the effect of the step is unknown. */
   readonly hasResult: boolean;
 }
 
 export interface OverviewCheck {
   readonly name: string;
-  /** How the check is shown. `doubtful` means that the inbox is healthy, but that someone should look at the check. */
+  /** `doubtful` means that the inbox is healthy, but that someone should look at the check. */
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;
   /** When the problem that needs a person began, in epoch ms. `null` if unknown. */
   readonly since: number | null;
-  /** The most frequent errors of the events. Empty if the message itself names the cause. */
   readonly causes: readonly string[];
 }
 
-/** A number for the last hour. */
 export interface FlowNumber {
   readonly name: string;
   readonly count: number;
   readonly tone: Tone;
-  /** What the number includes or excludes, as a sentence. */
   readonly note: string | null;
 }
 
 /** `GET api/overview` */
 export interface OverviewReport {
   readonly tone: Tone;
-  /** Whether everything is fine, as a sentence. */
   readonly verdict: string;
-  /** The checks. Those that need a person come first. */
   readonly checks: readonly OverviewCheck[];
   readonly flow: readonly FlowNumber[];
-  /** The errors of dead and failed events. `null` without an inbox. */
+  /** `null` without an inbox. */
   readonly errors: ErrorGroups | null;
-  /** The time of the report, in epoch ms. */
+  /** In epoch ms. */
   readonly at: number;
 }
 
@@ -356,7 +340,6 @@ export interface AttemptDetail extends AttemptRow {
   readonly verdict: Finding;
 }
 
-/** A gap, with an id for the action, a sentence about the gap, and the command that reconciles its span. */
 export interface GapRow extends Gap {
   readonly id: string;
   readonly text: string;
@@ -370,7 +353,7 @@ export interface CoverageReport {
   readonly watermark: number | null;
   readonly gaps: readonly GapRow[];
   readonly types: readonly string[];
-  /** The result of the last poll, in sentences. `null` before the first poll or if this source does not poll. */
+  /** `null` before the first poll or if this source does not poll. */
   readonly lastPoll: {
     readonly at: number;
     readonly diagnosis: string;
@@ -378,7 +361,6 @@ export interface CoverageReport {
   } | null;
 }
 
-/** The maximum number of movements that the page shows. It shows the newest. */
 export const MAX_MOVEMENTS = 200;
 
 /** `GET api/sandbox` */
@@ -388,13 +370,13 @@ export interface ServiceReport {
   readonly faults: Faults;
   /** The sandbox's clock. `now` is an ISO 8601 time. */
   readonly clock: { readonly mode: string; readonly now: string };
-  /** An example payload for each type, used in the form. */
+  /** The example payload for each type, which fills the form that fires an event. */
   readonly examples: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** `GET api/stream`: server-sent events. The name of each event is its `kind`. */
 export type StreamEntry =
-  /** The data of a view has changed, so the page requests it again. */
+  /** The data of a view has changed, so the page must request it again. */
   | { readonly kind: 'changed'; readonly view: View }
   /** The source has been unreadable since `since` (ISO 8601). */
   | { readonly kind: 'lost'; readonly since: string; readonly why: string }

@@ -23,11 +23,9 @@ export interface KeptAttempt {
   readonly row: AttemptRow;
   /** When the attempt began, in epoch ms. */
   readonly at: number;
-  /** Returns the texts that the filter `text` searches. */
   readonly bodies: () => readonly string[];
 }
 
-/** Returns the columns of a row that describe the response. */
 export function toResult(
   answer: EndpointAnswer,
 ): Pick<AttemptRow, 'kind' | 'status' | 'outcome' | 'durationMs'> {
@@ -38,7 +36,7 @@ export function toResult(
   return { kind, status, outcome: code ?? outcome ?? (isCut ? TOO_LONG : null), durationMs };
 }
 
-/** Statuses below 500 after which a later attempt can succeed. */
+/** After one of these statuses, a later attempt can succeed, as after a 5xx. */
 const TEMPORARY: ReadonlySet<number> = new Set([408, 409, 425, 429]);
 
 function kindOf(answer: EndpointAnswer): AttemptKind {
@@ -58,28 +56,23 @@ const TONES: Readonly<Record<AttemptKind, Tone>> = {
 interface Group {
   readonly id: string;
   readonly attempts: KeptAttempt[];
-  /** The row of the event. `undefined` after a change, until the row is built again. */
   row: EventRow | undefined;
-  /** Whether the row says that the event will be attempted again. */
   isPending: boolean;
 }
 
-/** The time after which a search of bodies yields to other work, in ms. */
+/** A search of bodies yields to other work after this long. */
 const TURN_MS = 10;
 const MAX_HISTORY = 10;
 
 interface AttemptSource<Attempt> {
   /** Returns the attempts that the source keeps, oldest first. */
   readonly attempts: () => readonly Attempt[];
-  /** Reads one attempt. The function must return the same object each time. */
+  /** Must return the same object every time it is called with the same attempt. */
   readonly toKept: (attempt: Attempt) => KeptAttempt;
-  /** Returns the ids of the events that will be attempted again. */
   readonly pending: () => ReadonlySet<string>;
-  /** Returns the counts of the events that have no kept attempt. */
   readonly dropped: () => DroppedEvents;
 }
 
-/** Groups the attempts that a source keeps by their events. */
 export function createAttemptEvents<Attempt>({
   attempts,
   toKept,
@@ -89,7 +82,7 @@ export function createAttemptEvents<Attempt>({
   const groups = new Map<string, Group>();
   let known: ReadonlySet<Attempt> = new Set();
 
-  /** Adds the attempts that were made since the last call, and removes those that were dropped. Reads no other attempts. */
+  /** Reads only the attempts that were made since the last call. */
   function follow(): void {
     const all = new Set(attempts());
     for (const attempt of known) {
@@ -112,7 +105,6 @@ export function createAttemptEvents<Attempt>({
     known = all;
   }
 
-  /** Returns the row of an event. The row is built again only after a change. */
   function rowOf(group: Group, isPending: boolean): EventRow {
     if (group.row === undefined || group.isPending !== isPending) group.row = toRow(group, isPending);
     group.isPending = isPending;
@@ -131,7 +123,7 @@ export function createAttemptEvents<Attempt>({
       (filter.error === undefined || (row.tone !== 'good' && row.verdict.includes(filter.error)));
     const rows: EventRow[] = [];
     let turnEnds = performance.now() + TURN_MS;
-    // The newest events come first. The place of an event is determined by its first attempt.
+    // The newest events come first: an event's place is determined by its first attempt.
     for (const group of [...groups.values()].toReversed()) {
       if (performance.now() > turnEnds) {
         await nextTurn();
@@ -182,15 +174,11 @@ export function createAttemptEvents<Attempt>({
   };
 }
 
-/** The kinds of attempts, with the worst first. */
 const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/**
- * Whether the attempt counts for its event. It does not if the body was edited or sent to a URL other than the
- * endpoint's.
- */
+/** An attempt does not count for its event if the body was edited or sent to a URL other than the endpoint's. */
 export const isOwn = ({ row: { edited, elsewhere } }: KeptAttempt) => edited !== true && elsewhere !== true;
 
 function toRow({ id, attempts }: Group, isPending: boolean): EventRow {

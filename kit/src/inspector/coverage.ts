@@ -4,7 +4,6 @@ import { toShellWord } from '../shell-word.js';
 import type { ActionInputs, CoverageReport } from './api.js';
 import { DEFAULT_FLAG, type InboxPart, type LastReport } from './source.js';
 
-/** Reads the proven spans and the gaps of an inbox, which the page draws. */
 export async function readCoverage({
   operations,
   lastReport,
@@ -25,7 +24,7 @@ export async function readCoverage({
   };
 }
 
-/** Acknowledges a gap. Resolves to `false` if the gap is not open or another process is polling. */
+/** Resolves to `false` if the gap is not open or another process is polling. */
 export async function acknowledge(
   { operations }: InboxPart,
   { id, until, by, reason }: ActionInputs['acknowledge-gap'],
@@ -43,10 +42,7 @@ function toLastPoll(last: LastReport | undefined): CoverageReport['lastPoll'] {
   return { at, diagnosis: report.diagnosis, problems };
 }
 
-/**
- * Returns the id of a gap. `openedAt` alone is not unique, because a partly acknowledged gap is split. Polls can change
- * the end.
- */
+/** `openedAt` alone is not unique, because acknowledging a part splits the gap, and polls can change the end. */
 function toId({ openedAt, from }: Gap): string {
   return [openedAt, from].join('|');
 }

@@ -12,28 +12,24 @@ import { type AttemptDetail, type AttemptRow, NONE_DROPPED, type StreamEntry } f
 import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** An inspector source that shows the deliveries that a command forwards, and the command's inbox. */
 export interface ForwardingSource extends InspectorSource {
-  /** Keeps an attempt, and notifies every page. */
   add(attempt: ForwardingAttempt): void;
 }
 
 interface ForwardingParts {
-  /** The inbox as a source that `fromInbox` created. */
   readonly inbox: InspectorSource;
   readonly settings: Settings;
-  /** How long to wait for a response to a resent delivery, in ms. */
   readonly timeoutMs: number;
 }
 
 interface KeptDelivery extends KeptAttempt {
   readonly event: UnknownEvent;
-  /** The bytes that were sent and received. `reply` contains only the start of the response. */
+  /** `reply` contains only the start of the response. */
   readonly sent: SentDelivery;
   readonly isReplyCut: boolean;
 }
 
-/** The limits for kept attempts: their number, and the size of their bodies in bytes. The newest attempts are kept. */
+/** The newest attempts are kept, up to this number and this total size of their bodies. */
 const MAX_ATTEMPTS = 10_000;
 const MAX_BYTES = 64 * 1_048_576;
 
@@ -77,7 +73,7 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       if (kept === undefined) {
         throw new SandboxError(
           'ERR_SANDBOX_NOT_FOUND',
-          'This attempt is no longer kept. Resend a newer one.',
+          'This attempt is no longer available. Resend a newer one.',
         );
       }
       const { event, sent } = kept;
@@ -117,7 +113,7 @@ interface NewAttempt {
 
 function toKept({ id, event, attempt, sent, edited, elsewhere }: NewAttempt): KeptDelivery {
   const { at, url, headers, body, answer, reply } = sent;
-  // The bytes are copied, because a view of the first bytes would keep the whole body in memory.
+  // A view of the first bytes would keep the whole body in memory, so the bytes are copied.
   const start = reply && {
     headers: reply.headers,
     body: Buffer.from(reply.body.subarray(0, KEPT_RESPONSE_BYTES)),

@@ -48,11 +48,10 @@ interface InspectorParts {
   readonly source: InspectorSource;
   readonly actions: readonly ActionName[];
   readonly access: Access;
-  /** The path of the page. It begins and ends with a slash. */
+  /** Begins and ends with a slash. */
   readonly basePath: string;
 }
 
-/** A refused or failed request. The message is for the person who uses the page. */
 class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -61,7 +60,7 @@ class RequestRefused extends Error {
   }
 }
 
-/** The maximum size of the body of an action, in bytes. It leaves room for a delivery of 1 MiB in base64. */
+/** Leaves room for a delivery of 1 MiB in base64. */
 const MAX_BODY_BYTES = 2 * 1_048_576;
 
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
@@ -75,7 +74,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     actions: actions.filter((name) => runs[name] !== undefined),
   };
 
-  // Routes are relative to the base path. `authorize` receives the client's request unchanged.
+  // Routes are relative to the base path, but `authorize` receives the client's request unchanged.
   const app = new Hono<{ Bindings: Partial<HttpBindings> }>({
     getPath(request) {
       const { pathname } = new URL(request.url);
@@ -86,10 +85,10 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     const refused = await access.check(context.req.raw, context.env.incoming?.socket.remoteAddress);
     if (refused === undefined) {
       const { pathname, search } = new URL(context.req.raw.url);
-      // The page requests its files by relative URLs.
+      // The page requests its files by relative URLs, so its own URL must end with a slash.
       return `${pathname}/` === basePath ? context.redirect(`${basePath}${search}`, 308) : next();
     }
-    // If a person opens the page in a browser, the response must be readable.
+    // A person who opens the page in a browser must be able to read the response.
     const isOpened = context.req.header('accept')?.includes('text/html') === true;
     return isOpened
       ? context.text(refused.message, refused.status)
@@ -202,7 +201,6 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     });
 }
 
-/** Returns the event with this id from any part of the source or, if there is none, the movement with this key. */
 async function find(
   { inbox, deliveries }: InspectorSource,
   key: string,
@@ -219,7 +217,6 @@ async function find(
   return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
 }
 
-/** The maximum length of a text that the page shows without a separate request. */
 const MAX_SHORT = 16_384;
 
 function shortText(event: UnknownEvent | null): string | null {
@@ -248,7 +245,7 @@ async function readEvent(
   }
   const last = delivered?.history.at(-1);
   if (delivered === undefined || last === undefined) {
-    throw new RequestRefused(404, 'No attempts at this event are kept.');
+    throw new RequestRefused(404, 'No attempts at this event are available any more.');
   }
   const decisive = delivered.history.findLast(({ tone }) => tone === delivered.tone) ?? last;
   const attempt = decisive.id === null ? undefined : await deliveries?.find(decisive.id);
@@ -263,7 +260,7 @@ async function readEvent(
 function attemptRoutes(deliveries: DeliveriesPart): Hono {
   return new Hono().get('/:id', async (context) => {
     const attempt = await deliveries.find(context.req.param('id'));
-    if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer kept.');
+    if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer available.');
     return context.json(attempt);
   });
 }
@@ -287,7 +284,6 @@ const selected = z.object({
   dryRun: z.optional(z.boolean()),
 });
 
-/** Returns the actions that the source allows. Each action checks its input. */
 function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
   return {
     ...(deliveries && {
@@ -329,7 +325,6 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
   };
 }
 
-/** Returns the actions of a sandbox. Some inputs are checked only by the sandbox itself. */
 function serviceActions(sandbox: SandboxOperations): Actions {
   return {
     fire: async (input) => {
@@ -355,10 +350,7 @@ function serviceActions(sandbox: SandboxOperations): Actions {
   };
 }
 
-/**
- * Awaits the inbox. If the inbox fails, refuses with only the error's code, because the message can quote a connection
- * string.
- */
+/** If the inbox fails, refuses with only the error's code, because the message can quote a connection string. */
 async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;

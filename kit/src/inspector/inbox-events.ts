@@ -21,10 +21,7 @@ import {
 } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
-/**
- * The maximum number of events that a request reads to find part of an id or a text, because an inbox cannot look these
- * up.
- */
+/** An inbox cannot look up part of an id or of a body, so a search must read events. */
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
@@ -52,7 +49,7 @@ export async function listEvents(
   return { rows: found.map(toRow), next: null, searched };
 }
 
-/** Counts the events in an inbox by state. Returns no counts if the events would have to be read for that. */
+/** Returns no counts if the events would have to be read in order to count them. */
 export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
   const { state: _, ...rest } = filter;
   const exact = await toExactFilter(inbox, rest);
@@ -64,7 +61,6 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-/** Converts the filter for the inbox. Returns `undefined` if the inbox cannot look up the matching events. */
 export async function toExactFilter(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -90,15 +86,13 @@ function toShared({
   const [, path = '', value = ''] = /^(?:payload\.)?([^=]+)=(.*)$/s.exec(payload?.trim() ?? '') ?? [];
   return {
     ...rest,
-    // Times select events by their last change, as on the command line, because an event that died yesterday can have
-    // arrived earlier.
+    // As on the command line, times refer to the last change: an event that died yesterday can have arrived earlier.
     ...{ updatedSince: since, updatedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
     payload: payload === undefined ? undefined : [[path, value]],
   };
 }
 
-/** Reads events, newest first, and reports whether each one matches the filter. */
 export async function* search(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -159,7 +153,7 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
-/** Whether a process is running the event. Once the lease has expired, no process is, although the state stays `leased`. */
+/** Once the lease has expired, no process is running the event, although the state stays `leased`. */
 export function isRunning({ state, dueAt }: InboxRecord): boolean {
   return state === 'leased' && (dueAt ?? 0) > Date.now();
 }
@@ -207,7 +201,6 @@ const FIXES: Readonly<Record<InboxState, string | null>> = {
     'If the event stays due, no process is running it. Call receiver.start() in a process that has the handler.',
 };
 
-/** Explains the state of an event, and how to fix it. */
 export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);

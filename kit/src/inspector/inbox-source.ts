@@ -11,30 +11,31 @@ import type { InspectedInbox, InspectorSource, LastReport } from './source.js';
 /** Options of `fromInbox`. */
 export interface InboxSourceOptions {
   /**
-   * The name of the inbox on the page, such as `payments`. It must not contain a password or a URL that cannot be
-   * parsed.
+   * The name that the page shows for the inbox, such as `payments`. It must not contain a password or a URL that cannot
+   * be parsed.
    */
   readonly name: string;
   /**
-   * The time between two reads of the inbox while a page is open, in ms. After a slow read, the time is longer.
+   * How long to wait between two reads of the inbox while a page is open, in ms. After a slow read, the wait is longer.
    * @default 2000
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now and resolves to the outcome. An example is `async (event) => (await receiver.accept(event,
-   * 'redrive')).kind`. Required for the action `run`. @default none
+   * Runs an event now and resolves to the outcome. The action `run` requires this function. For example: `async (event)
+   * => (await receiver.accept(event, 'redrive')).kind`.
+   * @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /**
-   * The `--inbox` value for this inbox in commands that users paste, such as `env:ORDERS_DATABASE_URL`. The value must
-   * not contain a password. @default 'env:DATABASE_URL'
+   * The `--inbox` value, such as `env:ORDERS_DATABASE_URL`, that the page uses for this inbox in commands to copy. The
+   * value must not contain a password.
+   * @default 'env:DATABASE_URL'
    */
   readonly flag?: string | undefined;
-  /** Returns the last report of the poller and its time, if this process polls. @default none */
+  /** Returns the poller's last report and the time of that report, if this process polls. @default none */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
-/** The methods of an inbox that the inspector calls. */
 export const INBOX_METHODS = [
   ...(['find', 'list', 'count', 'requeue', 'discard', 'steps'] as const),
   ...(['claim', 'fail', 'readNote', 'writeNote', 'leaseNote'] as const),
@@ -60,11 +61,11 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof InboxSourceOptions, z.ZodMiniType>>;
 
-/** After this time without a response, the inbox counts as lost and is read again. */
+/** After this long without a response, the inbox counts as lost and is read again. */
 const TIME_LIMIT_MS = 10_000;
-/** The maximum share of time spent on reading the inbox. Reading an SQLite inbox blocks the app. */
+/** The maximum share of time spent on reading, because reading an SQLite inbox blocks the app. */
 const MAX_LOAD = 0.02;
-/** The maximum pause between two reads, in ms. It ensures that the page soon notices when the inbox responds again. */
+/** The page must notice soon enough when the inbox responds again. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
@@ -80,12 +81,8 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     );
   }
   const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
-  /**
-   * The counts from the last read. They are kept while a page is open, because counting can be slow and every page
-   * needs them.
-   */
+  /** Kept while a page is open, because counting can be slow and every page needs the counts. */
   let counted: readonly InboxCount[] | undefined;
-  /** Wraps an action so that the events are counted again after it. */
   const changing =
     <Values extends readonly unknown[], Answer>(work: (...values: Values) => Promise<Answer>) =>
     async (...values: Values) => {
@@ -131,7 +128,6 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   };
 }
 
-/** The error for an inbox that does not respond, for example because a connection was lost silently. */
 class NoAnswer extends Error {}
 
 const answered = <Answer>(answer: Answer | Promise<Answer>) =>
@@ -141,13 +137,12 @@ interface Watch {
   readonly listener: (entry: StreamEntry) => void;
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
-  /** Reads the parts of the views' data that show a change. */
   readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
-  /** Called instead of a read if no page is open, and at the end. */
+  /** Called when watching ends and, while no page is open, instead of a read. */
   readonly rest: () => void;
 }
 
-/** Reads an inbox repeatedly, and reports changes. Never reads twice at the same time. */
+/** Never reads twice at the same time. */
 function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () => void {
   const seen = new Map<string, string>();
   let isClosed = false;
@@ -158,10 +153,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
     if (!isClosed) listener(entry);
   }
 
-  /**
-   * Reports a change if the data differs. The first read always reports a change, because the page requested its data
-   * earlier.
-   */
+  /** The first read always reports a change, because the page requested its data earlier. */
   function compare(view: 'events' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
     if (seen.get(view) !== text) tell({ kind: 'changed', view });
@@ -201,7 +193,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   };
 }
 
-/** Says why an inbox cannot be read. Only codes are used, because a driver's message can quote a connection string. */
+/** Uses only codes, because a driver's message can quote a connection string. */
 export function describeLoss(thrown: unknown): string {
   if (thrown instanceof NoAnswer) return 'The inbox does not respond.';
   const codes: string[] = [];

@@ -1,4 +1,4 @@
-/** `stablehooks-kit/inspector`: a web page for operators, with health, events and their attempts, coverage and the sandbox. */
+/** `stablehooks-kit/inspector`: a web page that shows operators health, events and attempts, coverage and the sandbox. */
 import * as z from 'zod/mini';
 import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';
@@ -40,22 +40,23 @@ export type {
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {
-  /** The source of the data: `fromSandbox`, `fromInbox` or your own. */
+  /** Where the data comes from: `fromSandbox`, `fromInbox` or your own source. */
   readonly source: InspectorSource;
-  /** The actions that the page allows. Without actions, the page is read-only. @default none */
+  /** The actions that the page allows. If there are none, the page is read-only. @default none */
   readonly actions?: readonly ActionName[] | undefined;
   /**
-   * Decides whether a request is allowed to see the page and use its actions. Called for each request. Only `true`
-   * allows the request. If the function throws, the request is refused. Check the operator's session here.
+   * Decides whether a request is allowed to see the page and use its actions, for example by checking the operator's
+   * session. It is called for each request. Only `true` allows the request. If the function throws, the request is
+   * refused.
    */
   readonly authorize: (request: Request) => boolean | Promise<boolean>;
-  /** The path of the page, unless your framework removes it from the URL. @default '/' */
+  /** The path of the page. Omit it if your framework removes the path from the URL. @default '/' */
   readonly basePath?: string | undefined;
 }
 
-/** A page to mount in an app. */
+/** An inspector to mount in an app. */
 export interface Inspector {
-  /** Responds to requests for the page, its files, its data and its actions. Never rejects. */
+  /** Responds to requests for the page, its files, its data and its actions. The promise never rejects. */
   fetch(request: Request): Promise<Response>;
   /** Stops watching the source, and disconnects every page. */
   close(): void;

@@ -5,17 +5,12 @@ import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
-/**
- * Creates an inspector that a tool serves at the root of its own server. By default, every action of the source is
- * allowed.
- */
 export function createLocalInspector(source: InspectorSource, actions: readonly ActionName[] = ACTION_NAMES) {
   let port = 0;
   const access = tokenAccess(() => port);
   const handler = createHandler({ source, actions, access, basePath: '/' });
   return {
     ...handler,
-    /** Returns the URL to open at a server with this base URL. The returned URL contains the token. */
     urlAt(baseUrl: string): string {
       const url = new URL(`/?token=${access.token}`, baseUrl);
       // A URL does not contain the default port of its scheme.
@@ -27,7 +22,7 @@ export function createLocalInspector(source: InspectorSource, actions: readonly 
   };
 }
 
-/** Serves an inspector on a port of the loopback interface. 0 picks a free port. */
+/** Listens on the loopback interface. Port 0 picks a free port. */
 export async function serveInspector(
   source: InspectorSource,
   { port, actions }: { readonly port: number; readonly actions?: readonly ActionName[] | undefined },

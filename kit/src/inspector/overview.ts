@@ -8,12 +8,11 @@ import type { SandboxOperations } from '../sandbox/index.js';
 import type { AttemptKind, FlowNumber, OverviewCheck, OverviewReport } from './api.js';
 import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from './source.js';
 
-/** How long all pages share the same result, in ms. */
+/** All pages share the same result for this long. */
 const KEEP_MS = 1_000;
-/** After a slow read, pages share the result for this many times as long as the read took. */
+/** After a slow read, pages share the result for this many times the duration of the read. */
 const KEEP_FACTOR = 20;
 
-/** Creates a function that reports whether everything is fine. Pages that ask at about the same time share one report. */
 export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {
   let last: { readonly report: Promise<OverviewReport>; until: number } | undefined;
   return (fresh) => {
@@ -78,7 +77,6 @@ function causesOf({ groups }: ErrorGroups, state: InboxState): readonly string[]
   return groups.flatMap((group) => (group.state === state ? group.error : [])).slice(0, MAX_CAUSES);
 }
 
-/** Finds out when the problem behind each check began. */
 async function findAges(
   inbox: InspectedInbox,
   { counts }: Health,
@@ -139,7 +137,7 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
     ],
     refused: [
       'refused by the endpoint. Open an event to see why, and what to change.',
-      'No events are refused.',
+      'No events were refused.',
     ],
     failed: ['failed in the endpoint. Open the newest event to see the response.', 'No events failed.'],
     unanswered: [
@@ -206,7 +204,6 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
   };
 }
 
-/** Counts the events that were first attempted in the last hour. */
 async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowNumber[]> {
   const { states } = await deliveries.counts({ since: deliveries.now() - HOUR_MS });
   const total = (states ?? []).reduce((sum, { count }) => sum + count, 0);
@@ -219,7 +216,7 @@ async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowN
   ];
 }
 
-/** The durations that belong to other faults. By themselves, they have no effect. */
+/** These durations belong to other faults and have no effect by themselves. */
 const FAULT_PARTS: ReadonlySet<keyof Faults> = new Set([
   ...(['reorderMs', 'delayMs', 'apiRetryAfterMs', 'apiSlowMs'] as const),
 ]);
@@ -240,7 +237,7 @@ function faultsOf(sandbox: SandboxOperations): OverviewCheck {
     message:
       active.length === 0
         ? 'The sandbox injects no faults.'
-        : `The sandbox injects faults: ${active.join(', ')}. Events that fail because of them are marked as injected.`,
+        : `The sandbox injects faults: ${active.join(', ')}. Events that fail because of these faults are marked as injected.`,
     count: active.length,
     ...{ since: null, causes: [] },
   };

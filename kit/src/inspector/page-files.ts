@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 
-/** The folder that `npm run build` creates. The relative path is the same from the source and from the built package. */
+/** The relative path is the same from the source and from the built package. */
 const FOLDER = new URL('../../dist/inspector/page/', import.meta.url);
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -11,7 +11,6 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Allows only scripts, styles and requests from this origin, and no frame around the page. */
 export const PAGE_HEADERS = {
   'content-security-policy': [
     "default-src 'none'",
@@ -25,10 +24,6 @@ export const PAGE_HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 } as const;
 
-/**
- * Reads a file of the page: `index.html`, or a file in `assets`. The names of files in `assets` change with their
- * content.
- */
 export async function readPageFile(name: string): Promise<Response | undefined> {
   if (!/^(index\.html|assets\/[\w-]+\.(js|css|svg))$/.test(name)) return undefined;
   const bytes = await readFile(new URL(name, FOLDER)).catch(() => undefined);

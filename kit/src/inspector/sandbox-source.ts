@@ -15,7 +15,7 @@ import {
 import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** Creates an inspector source for a sandbox in this process. It shows the deliveries and the world of the sandbox. */
+/** Creates a source that shows the deliveries, movements and settings of a sandbox in this process. */
 export function fromSandbox(sandbox: Sandbox): InspectorSource {
   return {
     name: 'sandbox',
@@ -49,7 +49,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
       if (attempt === undefined) {
         throw new SandboxError(
           'ERR_SANDBOX_NOT_FOUND',
-          'This attempt is no longer kept. Resend a newer one.',
+          'This attempt is no longer available. Resend a newer one.',
         );
       }
       const { deliveryId, request, faults } = attempt;
@@ -61,7 +61,6 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
   };
 }
 
-/** Counts the events for which an existing endpoint has no kept attempt. */
 function countDropped(sandbox: Sandbox): DroppedEvents {
   const own = sandbox.attempts().filter((attempt) => isOwn(toKept(attempt)));
   const kept = new Set(own.map(({ eventId, endpointId }) => `${eventId} ${endpointId}`));
@@ -85,7 +84,7 @@ function countDropped(sandbox: Sandbox): DroppedEvents {
   };
 }
 
-/** The attempts that were already read. Each is read only once, because its response must be parsed to find the outcome. */
+/** Each attempt is read only once, because its response must be parsed to find the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {
@@ -145,13 +144,12 @@ export function toClock({ clock }: SandboxOperations): ServiceReport['clock'] {
   return { mode: clock.mode, now: new Date(clock.now()).toISOString() };
 }
 
-/** Matches the feed entries that the sandbox view shows. */
 const SANDBOX_ENTRY = /^(movement|endpoint|faults|clock)\./;
 
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
   const isReset = kind === 'sandbox.reset';
   if (kind === 'attempt.made' || isReset) yield { kind: 'changed', view: 'events' };
-  // If the fault has a limited count, one occurrence less remains.
+  // If the fault occurs only a limited number of times, one fewer remains.
   const hasFaults = kind === 'attempt.made' && (data as Attempt).faults.length > 0;
   if (hasFaults || isReset || SANDBOX_ENTRY.test(kind)) yield { kind: 'changed', view: 'sandbox' };
 }

@@ -5,11 +5,11 @@ import type { ActionInputs, Selected, SelectedResult } from './api.js';
 import { isRunning, search, toExactFilter } from './inbox-events.js';
 import type { InboxPart, InspectedInbox } from './source.js';
 
-/** The maximum number of events to requeue or discard at a time, and to find by a text. */
+/** The maximum number of events that an action requeues or discards, or that a search by text finds. */
 const MAX_CHANGED = 10_000;
-/** The maximum number of events to read in order to find those with a text. */
+/** The maximum number of events that a search by text reads. */
 const MAX_READ = 100_000;
-/** The maximum number of events to run at a time, because a person is waiting. */
+/** A person is waiting while the events run. */
 const MAX_RUN = 100;
 
 const ELIGIBLE = {
@@ -18,10 +18,8 @@ const ELIGIBLE = {
   run: ['dead', 'failed', 'received', 'parked', 'leased'],
 } as const satisfies Readonly<Record<string, readonly InboxState[]>>;
 
-/** Thrown if too many events would have to be read to find those that match. */
 export class TooMany extends Error {}
 
-/** Requeues, runs or discards the events that a filter selects. In a dry run, only reports what the action would do. */
 export async function applyToSelected(
   { operations, run }: InboxPart,
   ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[
@@ -89,7 +87,7 @@ async function readEligible(
   return records;
 }
 
-/** Runs events one after the other. A failed event does not wait for its retry time, and a dead event also runs. */
+/** A failed event does not wait for its retry time, and a dead event also runs. */
 async function runAll(
   records: readonly InboxRecord[],
   { operations, run }: Pick<InboxPart, 'operations' | 'run'>,
@@ -118,12 +116,12 @@ async function runAll(
 }
 
 const THREW = 'error';
-/** The outcome of a run in a receiver that uses a different inbox. After this outcome, no further event runs. */
+/** The event ran in a receiver that uses a different inbox, so no further event runs. */
 export const ELSEWHERE = 'elsewhere';
 
 const NOT_HERE = 'the event ran in a receiver that does not use this inbox';
 
-/** If a dead event fails again, keeps it dead with its first cause, even if the app would otherwise retry the event. */
+/** A dead event that fails again stays dead with its first cause, even if the app would otherwise retry the event. */
 async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
   const { state, lastError } = (await operations.find(record.id)) ?? {};
   if (state === 'failed') await returnToDead(operations, record, lastError ?? 'the run failed');

@@ -11,18 +11,18 @@ import type {
   StreamEntry,
 } from './api.js';
 
-/** The source of an inspector. It provides only the parts that it can show. */
+/** The source of an inspector's data. The page shows the parts that the source provides. */
 export interface InspectorSource {
-  /** The name of the source on the page, such as `sandbox` or `app.db`. It must not contain a password. */
+  /** The name that the page shows for the source, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
-  /** The inbox, which also provides the coverage view. */
+  /** The inbox, which also provides the data of the coverage view. */
   readonly inbox?: InboxPart | undefined;
-  /** The world of a sandbox. */
+  /** The sandbox that the sandbox view shows and changes. */
   readonly service?: SandboxOperations | undefined;
   /**
-   * Calls the listener with each entry until you call the returned function. `isWatched` returns whether a page is
-   * open. A source that polls can pause if no page is open.
+   * Calls the listener with each new entry until you call the returned function. `isWatched` returns whether a page is
+   * open, so that a source that polls can pause while no page is open.
    */
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
@@ -33,18 +33,18 @@ export interface EventQuery extends EventFilter {
   readonly after?: string | undefined;
 }
 
-/** The attempts at deliveries, and the events that were delivered. */
+/** The delivery attempts, and the events to which they belong. */
 export interface DeliveriesPart {
   /** Returns the events, newest first. */
   events(query: EventQuery): Promise<EventPage>;
   counts(filter: EventFilter): Promise<EventCounts>;
-  /** Returns the time of the source, in epoch ms. */
+  /** Returns the current time on the clock of the source, in epoch ms. */
   now(): number;
-  /** Returns the event and its attempts, oldest first, or `undefined` if no attempt is kept. */
+  /** Returns the event and its attempts, oldest first, or `undefined` if no attempt is available any more. */
   event(id: string): EventRow | undefined;
-  /** Returns the attempt, or `undefined` if it is no longer kept. */
+  /** Resolves to the attempt, or to `undefined` if the attempt is no longer available. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Sends the bytes of an attempt again, or sends different bytes instead. Resolves to the new attempt. */
+  /** Resends the bytes of an attempt, or sends different bytes instead. Resolves to the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
@@ -61,15 +61,14 @@ export interface LastReport {
   readonly at: number;
 }
 
-/** The `--inbox` value in commands that users paste, unless the app provides another value. */
 export const DEFAULT_FLAG = 'env:DATABASE_URL';
 
 export interface InboxPart {
   readonly operations: InspectedInbox;
-  /** Runs an event now and resolves to its outcome. Without this function, the page has no `run` action. */
+  /** Runs an event now and resolves to its outcome. Without this function, the page does not offer the `run` action. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
-  /** The `--inbox` value for this inbox in commands that users paste. @default 'env:DATABASE_URL' */
+  /** The `--inbox` value that the page uses for this inbox in commands to copy. @default 'env:DATABASE_URL' */
   readonly flag?: string | undefined;
 }

@@ -1,28 +1,24 @@
 import { randomBytes } from 'node:crypto';
 import type { StreamEntry } from './api.js';
 
-/** How many entries are kept for pages that reconnect. */
 const KEPT = 1_000;
-/** How many pieces a page can fall behind before it is disconnected and must reconnect. This limits the memory in use. */
+/** A page that falls further behind is disconnected and must reconnect, which limits the memory in use. */
 const MAX_LAG = 200;
 const PING_INTERVAL_MS = 15_000;
-/** The time between two sends, in ms. A page cannot show more, and ten pages then cost as little as one page. */
+/** A page cannot show more, and ten pages then cost as little as one page. */
 const SEND_INTERVAL_MS = 100;
 
 type Reader = ReadableStreamDefaultController<Uint8Array>;
 
-/** Creates a stream that sends events to every page. Each entry is serialized once, however many pages read it. */
 export function createStream() {
-  // The run is part of each id, so that a page that reconnects to another process does not confuse the numbers of the
-  // two processes.
+  // Each id contains the run, because a page can reconnect to another process, which has numbers of its own.
   const run = randomBytes(6).toString('hex');
   const encoder = new TextEncoder();
   const kept: string[] = [];
   const readers = new Set<Reader>();
-  /** The entries that have not been sent yet. */
   let unsent: string[] = [];
   let count = 0;
-  /** The entry that says since when the source has been lost. Pages that open later need this entry. */
+  /** Says since when the source has been lost. Pages that open later need this entry. */
   let lost: string | undefined;
   let sending: NodeJS.Timeout | undefined;
   let pings: NodeJS.Timeout | undefined;
@@ -54,7 +50,6 @@ export function createStream() {
     pings = undefined;
   }
 
-  /** Returns the entries after the given id, or `undefined` if some of these entries have been dropped. */
   function since(id: string | null): readonly string[] | undefined {
     if (id === null) return [];
     const [, of, digits] = /^(\w+)-(\d+)$/.exec(id) ?? [];
@@ -73,20 +68,15 @@ export function createStream() {
       kept.push(text);
       if (kept.length > KEPT) kept.shift();
       if (readers.size === 0) return;
-      // Only the last of several equal changes is sent, because pages would request the same data again for each of
-      // them.
+      // Of several equal changes, only the last is sent, because each one makes pages request the same data.
       if (entry.kind === 'changed') unsent = unsent.filter((each) => !each.endsWith(data));
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();
     },
-    /** Returns the id of the last entry. */
     position: () => `${run}-${count}`,
-    /**
-     * Sends server-sent events. The events missed since `Last-Event-ID` or `?after` come first, or `reset` if any of
-     * them have been dropped.
-     */
+    /** The events missed since `Last-Event-ID` or `?after` come first, or `reset` if any of them have been dropped. */
     respond(request: Request): Response {
-      // Entries that have not been sent yet are only for the readers that were connected before.
+      // Unsent entries are only for the readers that were connected before.
       flush();
       const last = request.headers.get('last-event-id') ?? new URL(request.url).searchParams.get('after');
       const missed = since(last);

@@ -38,7 +38,7 @@ describe.concurrent('where', () => {
     expect([...stdout.matchAll(/evt_\d$/gm)].map(String)).toEqual(['evt_1', 'evt_2']);
     expect(stdout).toMatch(/dead +1 +push +evt_2\n {2}the bank is down\n\{\n/);
     expect(stdout).toContain(
-      `The list is proven complete until ${at(57)}, and contains no later event for this key.\n`,
+      `The service's event list is proven complete until ${at(57)}, and contains no later event for this key.\n`,
     );
     expect(exitCode).toBe(0);
     const json = (await run(['where', 'trf_1', '--json', ...place])).stdout.trim().split('\n');
@@ -86,7 +86,7 @@ describe.concurrent('where', () => {
     await fill(folder.at('app.db'));
     const { stdout, exitCode } = await run(['where', 'trf_9', '--inbox', folder.at('app.db')]);
     expect(stdout).toBe(
-      `The inbox has no event for trf_9. The list is proven complete from ${at(0)} until ${at(57)}, and contains no event for this key.\n`,
+      `The inbox has no event for trf_9. The service's event list is proven complete from ${at(0)} until ${at(57)}, and contains no event for this key.\n`,
     );
     expect(exitCode).toBe(1);
   });

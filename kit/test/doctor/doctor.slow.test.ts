@@ -182,7 +182,7 @@ describe.concurrent('right endpoints', () => {
     await using server = await serve(createPlainReceiver(SECRET));
     const { stdout, exitCode } = await run(['doctor', `${server.url}/hooks`, '--run-handlers']);
     expect(stdout).not.toContain('Failed');
-    expect(stdout).toContain('The responses do not say how often');
+    expect(stdout).toContain('The responses do not say how many times');
     expect(stdout).toContain(
       'failing handler: No handler failed. Make your handler throw when payload.doctor is',
     );

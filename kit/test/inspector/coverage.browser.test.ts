@@ -56,7 +56,7 @@ test('before the first poll nothing is called proven', async () => {
   const app = await startApp();
   await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
   const { page, errors } = await open(`${app.url}/?view=coverage`);
-  await page.getByText('Nothing is proven yet: no poll has read the list of the service.').waitFor();
+  await page.getByText("Nothing is proven yet: no poll has read the service's event list.").waitFor();
   await page.getByText(/^Gaps are unknown until the first poll\./).waitFor();
   expect(await page.locator('main').innerText()).not.toMatch(/proven up to|gaps 0/i);
   expect(errors).toEqual([]);
@@ -68,7 +68,7 @@ test('a poll that proves something changes the words, which name the time that i
   await page.getByText('Nothing is proven yet').waitFor();
   await savePoll(app, []);
   await page.getByText(/Proven up to .*\d/).waitFor();
-  await page.getByText('That is 1 h ago. Nothing after that time is proven.').waitFor();
+  await page.getByText('That was 1 h ago. Nothing after that time is proven.').waitFor();
   await page.getByText('There are no gaps between the start date and the watermark.').waitFor();
 });
 
@@ -79,7 +79,7 @@ test('after a poll that proved nothing, nothing is green', async () => {
   await writePollState(app.inbox, { ...first, lastAttempt: { at: since } });
   const { page } = await open(`${app.url}/?view=coverage`);
   await page
-    .getByText('Nothing is proven yet: the poller has not been reading the list for lagMs yet.')
+    .getByText('Nothing is proven yet: the poller has not been reading the event list for lagMs yet.')
     .waitFor();
   expect(await page.locator('.verdict-good').count()).toBe(0);
   expect(await page.locator('main').innerText()).not.toMatch(/proven up to/i);

@@ -122,7 +122,7 @@ describe('the jobs of an operator', () => {
     expect(await links.allInnerTexts()).toEqual(['evt_first', 'evt_second']);
     await story.getByText('dead, 1 attempt, by push').first().waitFor();
     const proof = page.getByText(
-      /^The list is proven complete until .*, and contains no later event for this key\.$/,
+      /^The service's event list is proven complete until .*, and contains no later event for this key\.$/,
     );
     expect(await proof.innerText()).toContain('2026-03-01 11:00:00');
     await links.last().click();

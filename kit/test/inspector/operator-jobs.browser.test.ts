@@ -76,7 +76,9 @@ test('each job of an operator takes few clicks', async () => {
       await page.keyboard.press('Enter');
       await page.getByRole('list', { name: 'Events of the movement' }).getByText(DEAD.id).waitFor();
       await page
-        .getByText(/^(The list is proven complete until|It is not proven that every later event)/)
+        .getByText(
+          /^(The service's event list is proven complete until|It is not proven that every later event)/,
+        )
         .waitFor();
     }),
     "rerun yesterday's dead of one type and error": await measure(

@@ -3,12 +3,11 @@ import { toShellWord } from '../../../src/shell-word.js';
 import { decodeBase64, decodeUtf8 } from '../bytes';
 import { toPlain } from '../plain';
 
-/** The headers that curl writes itself. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...['host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'accept-encoding'],
 ]);
 
-/** Returns a command for a POSIX shell that sends exactly the same bytes with the same headers. */
+/** The command runs in a POSIX shell and sends exactly the same bytes and headers. */
 export function toCurl({ request }: AttemptDetail): string {
   const text = toReadable(request.body);
   const names = Object.keys(request.headers);
@@ -18,7 +17,7 @@ export function toCurl({ request }: AttemptDetail): string {
     .map(([name, value]) => (value === '' ? `${name};` : `${name}: ${value}`));
   // Otherwise, curl adds the content type of a form.
   if (!names.some((name) => name.toLowerCase() === 'content-type')) headers.push('content-type:');
-  // If the argument began with @, curl would take it for a file name.
+  // If the argument began with @, curl would treat it as a file name.
   const isArgument = text !== undefined && text.length <= MAX_ARGUMENT && !text.startsWith('@');
   const lines = [
     `curl --globoff --request ${toShellWord(request.method)} --url ${toShellWord(request.url)}`,
@@ -29,10 +28,9 @@ export function toCurl({ request }: AttemptDetail): string {
   return `${isArgument ? '' : `printf %s '${request.body}' | base64 -d | `}${command}\n`;
 }
 
-/** The maximum length of an argument. Linux refuses arguments of 128 KiB and more, and a character can take 4 bytes. */
+/** Linux rejects arguments of 128 KiB and more, and a character can take 4 bytes. */
 const MAX_ARGUMENT = 30_000;
 
-/** Returns the text of a body (base64) if every byte of the body is visible. */
 function toReadable(body: string): string | undefined {
   const text = decodeUtf8(decodeBase64(body));
   return text !== undefined && toPlain(text, { lines: true }) === text ? text : undefined;

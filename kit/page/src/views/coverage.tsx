@@ -16,14 +16,13 @@ import './coverage.css';
 
 const REFRESH_MS = 30_000;
 
-/** The view of the proven spans of the inbox, and of the gaps in which events may be missing. */
 export function CoverageView() {
   const { data, error, reload } = useLoaded(
     'coverage',
     (signal) => ask<CoverageReport>('coverage', {}, signal),
     staleFor('coverage'),
   );
-  /** The page repeats the server's verdict about the inbox. The page itself does not decide whether a proof is good. */
+  /** The page repeats the server's verdict, and does not decide by itself whether a proof is good. */
   const judged = useLoaded(
     'judged coverage',
     (signal) => ask<OverviewReport>('overview', { fresh: '1' }, signal),
@@ -53,10 +52,8 @@ export function CoverageView() {
 
 const isOpen = ({ state }: GapRow) => state === 'open';
 
-/** The names of the checks that judge what is proven. */
 const JUDGES: readonly string[] = ['coverage', 'gaps', 'poll'];
 
-/** Describes the proven span in words. */
 function Proven({
   report: { since, watermark, gaps, lastPoll },
   tone,
@@ -73,7 +70,7 @@ function Proven({
       <p role="status">
         <Mark tone={tone} />{' '}
         {!isProven ? (
-          `Nothing is proven yet: ${watermark === null ? 'no poll has read the list of the service' : 'the poller has not been reading the list for lagMs yet'}.`
+          `Nothing is proven yet: ${watermark === null ? "no poll has read the service's event list" : 'the poller has not been reading the event list for lagMs yet'}.`
         ) : (
           <>
             Proven up to <Time at={watermark} full />
@@ -83,7 +80,7 @@ function Proven({
       </p>
       {isProven && (
         <p class="faint">
-          That is <Age since={watermark} /> ago. Nothing after that time is proven.
+          That was <Age since={watermark} /> ago. Nothing after that time is proven.
           {acknowledged > 0 &&
             ` ${acknowledged.toLocaleString('en')} ${acknowledged === 1 ? 'gap is' : 'gaps are'} acknowledged but not proven.`}
         </p>
@@ -106,13 +103,12 @@ function Proven({
   );
 }
 
-/** The minimum width of a gap in pixels, so that people can see and click it. */
+/** In pixels. People must be able to see and click even a short gap. */
 const MIN_GAP_PX = 12;
 
-/** How much of the past a single lane shows, in ms, unless an open gap is older. */
+/** A lane shows this much of the past, in ms, or more if an open gap is older. */
 const RECENT_MS = 7 * 86_400_000;
 
-/** Draws a lane for each type, or a single lane for all types. Proven spans are bars, and gaps are links to their cards. */
 export function Lanes({
   report,
   isOne = false,
@@ -208,7 +204,7 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
 }
 
 function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
-  /** The gap as it was when the dialog was opened. A poll can make the gap longer in the meantime. */
+  /** A poll can make the gap longer while the dialog is open. */
   const [asked, setAsked] = useState<GapRow | null>(null);
   const { types, from, until, openedAt, text, command, state } = gap;
   return (

@@ -15,7 +15,6 @@ interface Action {
   readonly verb: string;
   readonly states: readonly string[];
   readonly max: number;
-  /** What the action does, for the confirmation. */
   readonly effect: string;
 }
 
@@ -28,7 +27,7 @@ const ACTIONS: Readonly<Record<Name, Action>> = {
   run: {
     ...{ verb: 'Run now', states: ['dead', 'failed', 'received', 'parked', 'leased'], max: 100 },
     effect:
-      'The handlers of the events run now in this process, one event after the other. Dead and failed events are requeued first.',
+      'The handlers of the events run now in this process, one event after another. Dead and failed events are requeued first.',
   },
   discard: {
     ...{ verb: 'Discard', states: ['received', 'failed', 'dead', 'parked'], max: 10_000 },
@@ -37,19 +36,17 @@ const ACTIONS: Readonly<Record<Name, Action>> = {
   },
 };
 
-/** How many events are named after a dry run. */
 const NAMED = 5;
 
 const OR = new Intl.ListFormat('en', { type: 'disjunction' });
 const plural = (count: number) => `${count.toLocaleString('en')} event${count === 1 ? '' : 's'}`;
 
-/** The actions on the selected events or, if no event is selected, on all events that meet the filter. */
+/** If no event is selected, the actions apply to all events that meet the filter. */
 export function EventActions({
   states: known,
   selected,
   onDone,
 }: {
-  /** How many events meet the filter, by state. `null` while this is unknown. */
   readonly states: EventCounts['states'];
   readonly selected: ReadonlySet<string>;
   readonly onDone: () => void;
@@ -88,7 +85,6 @@ export function EventActions({
   );
 }
 
-/** The buttons of one event. */
 export function OneEventActions({
   id,
   state,
@@ -116,7 +112,6 @@ export function OneEventActions({
   );
 }
 
-/** The button that requeues the events of a filter. */
 export function RequeueThese({ filter }: Pick<Selected, 'filter'>) {
   const [isAsked, setAsked] = useState(false);
   if (!can('requeue')) return null;
@@ -132,7 +127,6 @@ export function RequeueThese({ filter }: Pick<Selected, 'filter'>) {
   );
 }
 
-/** Shows what an action would do, and carries it out after a confirmation. */
 function Confirm({
   name,
   filter,
@@ -172,7 +166,7 @@ function Confirm({
         const of = { ids: plan?.ids ?? [] };
         const [by, reason] = [statement.by.trim(), statement.reason.trim()];
         keepName(statement);
-        // A reason is asked for only together with a name.
+        // A reason is sent only together with a name.
         const said =
           name === 'discard' ? { by, reason } : { by: by || undefined, reason: (by && reason) || undefined };
         const result = await act(name, { filter: of, ...said } as Parameters<typeof act<typeof name>>[1]);
@@ -238,7 +232,6 @@ function Confirm({
   );
 }
 
-/** The outcomes after which the user has nothing left to do here. */
 const GOOD: ReadonlySet<string> = new Set(['handled', 'queued', 'duplicate']);
 
 function isSuccess({ changed, outcomes }: SelectedResult): boolean {
@@ -252,7 +245,8 @@ function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): 
       : 'Nothing was changed: the events are now in a different state.';
   }
   const rest = eligible > changed ? ` ${plural(eligible - changed)} matched but did not change.` : '';
-  if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
+  if (name === 'requeue')
+    return `${plural(changed)} requeued: due now, with attempts counted from 0 again.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
   if (outcomes['elsewhere'] !== undefined) {
     return `Stopped after ${plural(changed)}: \`run\` handled the last event with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;

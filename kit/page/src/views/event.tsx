@@ -19,7 +19,6 @@ import './event.css';
 
 const REFRESH_MS = 5_000;
 
-/** The view of one event: what happened and why, which bytes were sent and received, and which actions are possible. */
 export function EventView({ id }: { readonly id: string }) {
   const { data, error, reload } = useLoaded(
     `event ${id}`,
@@ -32,7 +31,6 @@ export function EventView({ id }: { readonly id: string }) {
     scrollTo(0, 0);
     heading.current?.focus({ preventScroll: true });
   }, []);
-  // The newest attempts come first.
   const deliveries = data?.deliveries.toReversed() ?? [];
   const named = deliveries.find((line) => line.id === param('attempt'));
   const shown = named ?? deliveries.find(({ tone }) => tone === data?.tone) ?? deliveries[0];
@@ -144,7 +142,6 @@ function Detail({
   );
 }
 
-/** Returns the ids in a payload. Each id links to the events that share it. */
 function idsOf(text: string | null): readonly (readonly [name: string, value: string])[] {
   if (text === null) return [];
   const { payload } = JSON.parse(text) as { readonly payload: unknown };
@@ -197,7 +194,7 @@ function Fact({ name, children }: { readonly name: string; readonly children: Co
   );
 }
 
-/** The handler's steps. A step without a result has begun, but its effect is unknown. */
+/** A step without a result has begun, but its effect is unknown. */
 function Steps({ steps }: Pick<EventDetail, 'steps'>) {
   return (
     <section aria-label="Steps">
@@ -226,7 +223,7 @@ function Steps({ steps }: Pick<EventDetail, 'steps'>) {
   );
 }
 
-/** How many attempts at an event an inbox keeps. */
+/** An inbox keeps at most this many attempts at an event. */
 const MAX_HISTORY = 10;
 
 function Timeline({
@@ -237,9 +234,7 @@ function Timeline({
 }: {
   readonly title: string;
   readonly lines: readonly AttemptLine[];
-  /** Whether there may have been more attempts than these. */
   readonly isPart?: boolean;
-  /** The id of the attempt that is open. */
   readonly shown: string | undefined;
 }) {
   const endpoints = new Set(lines.map(({ endpoint }) => endpoint));
@@ -294,7 +289,6 @@ function Timeline({
   );
 }
 
-/** The body that the inbox has stored. A long body is loaded only if the reader asks for it. */
 function Body({ event: { id, body, text } }: { readonly event: EventDetail }) {
   const [isAsked, setAsked] = useState(false);
   const { data = text, error } = useLoaded(`body of ${id} ${isAsked}`, async (signal) => {

@@ -14,19 +14,14 @@ import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
 import './events.css';
 
 const PAGE_ROWS = 100;
-/**
- * The time between two loads, in ms. The server does not notice a retry, because a retry changes neither the counts nor
- * the oldest time.
- */
+/** The server does not notice a retry, because a retry changes neither the counts nor the oldest time. */
 const REFRESH_MS = 5_000;
 const isStale = staleFor('events');
-/** The states of events in an inbox. The states in which events may need a person come first. */
 const INBOX_STATES: readonly EventState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
 const KINDS: readonly EventState[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/** The view of all events, with one row for each event. */
 export function EventsView() {
   const key = filterKey();
   const counts = useLoaded(
@@ -76,7 +71,6 @@ export function EventsView() {
   );
 }
 
-/** Says how many events are missing from the list. */
 function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undefined }) {
   if (dropped === undefined || dropped.delivered + dropped.exhausted === 0) return null;
   return (
@@ -87,7 +81,6 @@ function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undef
   );
 }
 
-/** Counts the events of the first page by state. Returns `null` if there are further pages. */
 function tally({ rows, next }: EventPage): EventCounts['states'] {
   if (next !== null) return null;
   const counts = new Map<EventState, number>();
@@ -194,7 +187,6 @@ function Filters({ types }: { readonly types: readonly string[] }) {
   );
 }
 
-/** How long after the last key press the list is requested, in ms. */
 const TYPING_MS = 300;
 
 function Field({
@@ -225,7 +217,6 @@ function Field({
         clearTimeout(timer.current);
         timer.current = setTimeout(() => {
           timer.current = undefined;
-          // An id that was copied often has spaces around it.
           const text = name === 'text' || name === 'error' ? currentTarget.value : currentTarget.value.trim();
           go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
@@ -237,7 +228,6 @@ function Field({
   );
 }
 
-/** Whether new rows would move the rows that the reader is looking at. */
 function isReading(list: HTMLElement | null): boolean {
   return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked') != null;
 }
@@ -255,7 +245,6 @@ function List({
   onSelect,
   onLoad,
 }: {
-  /** The ids of the selected events. `undefined` if no action is possible on a selection. */
   readonly selected: ReadonlySet<string> | undefined;
   readonly onSelect: (ids: ReadonlySet<string>) => void;
   readonly onLoad: (page: EventPage, after: string | undefined) => void;
@@ -265,7 +254,6 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  /** Where the search continues by itself until an event is found, and how many events have been read so far. */
   const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
   useEffect(() => setSearchOn(undefined), [after]);
   const from = searchOn?.after ?? after;
@@ -300,7 +288,6 @@ function List({
   const rows = shown?.rows ?? [];
   const reached = rows.some(({ id }) => id === active) ? active : rows[0]?.id;
   const isInbox = session.value?.views.includes('coverage') === true;
-  // When an event is closed, the focus returns to its row.
   useEffect(() => {
     if (rows.length === 0 || lastOpened === undefined) return;
     focusRow(lastOpened);
@@ -505,7 +492,7 @@ function Row({
   );
 }
 
-/** The event that was opened last. When the reader returns to the list, the row of this event gets the focus. */
+/** The row of this event gets the focus when the reader returns to the list. */
 let lastOpened: string | undefined;
 
 function open(id: string): void {

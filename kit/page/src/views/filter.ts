@@ -5,7 +5,7 @@ import { param } from '../url';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** The time spans to choose from. The URL can select any other span with `since` and `until`, in ISO 8601. */
+/** The URL can select any other span with `since` and `until`, in ISO 8601. */
 export const TIMES: Readonly<
   Record<string, { readonly title: string; readonly span: () => readonly number[] }>
 > = {
@@ -16,11 +16,9 @@ export const TIMES: Readonly<
   '7d': { title: '7d', span: () => [Date.now() - 7 * DAY_MS] },
 };
 
-/** The conditions of a filter that are texts. */
 const TEXTS = ['type', 'error', 'group', 'key', 'id', 'payload', 'text'] as const;
 const NAMES = ['state', 'time', 'since', 'until', 'attempts', ...TEXTS] as const;
 
-/** Returns the filter as it is written in the URL, where times have names. */
 export function filterKey(): string {
   return JSON.stringify(NAMES.map((name) => param(name) ?? null));
 }
@@ -29,24 +27,21 @@ export function isFiltered(): boolean {
   return NAMES.some((name) => param(name) !== undefined);
 }
 
-/** The changes to the URL's parameters that remove every condition of the filter. */
 export const NO_FILTER = Object.fromEntries([...NAMES, 'after'].map((name) => [name, undefined]));
 
-/** Returns the filter in the URL. Times such as the last hour are converted to the times that they mean now. */
 export function readFilter(): EventFilter {
   const [since, until] = TIMES[param('time') ?? '']?.span() ?? [parseTime('since'), parseTime('until')];
   const [attempts, payload] = [param('attempts'), param('payload')];
   return {
     ...Object.fromEntries(TEXTS.map((name) => [name, param(name)])),
     state: param('state') as EventState | undefined,
-    // If the text is not a number, the filter selects no event, so that an action affects no event that was not meant.
+    // If the text is not a number, the filter selects no event, so that an action cannot affect the wrong events.
     attempts: attempts === undefined ? undefined : /^[1-9]\d{0,8}$/.test(attempts) ? Number(attempts) : NEVER,
     payload: payload === undefined || payload.includes('=') ? payload : `${payload}=`,
     ...{ since, until },
   };
 }
 
-/** A number of attempts that no event reaches. */
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 function parseTime(name: string): number | undefined {

@@ -12,7 +12,6 @@ import { Mark } from '../tone';
 import { follow, go, hrefOf, hrefWith } from '../url';
 import './event.css';
 
-/** The view of what the reader searched for: one event by its id, or the history of one movement. */
 export function FoundView({ what }: { readonly what: string }) {
   const { data, error, reload } = useLoaded(`find ${what}`, (signal) =>
     ask<Found>('find', { key: what }, signal),
@@ -22,7 +21,7 @@ export function FoundView({ what }: { readonly what: string }) {
   useEffect(() => {
     if (data === undefined) return;
     if (data.event !== null) go({ find: undefined, event: data.event }, { replace: true });
-    // If there is no inbox, the bodies of the attempts are searched instead.
+    // Without an inbox, the bodies of the attempts are searched instead.
     else if (data.movement === null) go({ find: undefined, text: what }, { replace: true });
   }, [data]);
   useKeys({ Escape: () => go({ find: undefined }) });

@@ -18,10 +18,9 @@ import { Lanes } from './coverage';
 import { RequeueThese } from './event-actions';
 import './overview.css';
 
-/** The time after which the checks are read again, because some of them depend on the time, in ms. */
+/** Some checks depend on the time, so they must be read again. */
 const REFRESH_MS = 10_000;
 
-/** The next step for each check. */
 const ACTIONS: Readonly<Record<string, readonly [label: string, target: Readonly<Record<string, string>>]>> =
   {
     coverage: ['See coverage', { view: 'coverage' }],
@@ -38,13 +37,12 @@ const ACTIONS: Readonly<Record<string, readonly [label: string, target: Readonly
     'without-effect': ['Review', { view: 'events', state: 'without-effect' }],
     faults: ['See the faults', { view: 'sandbox' }],
   };
-/** An inbox cannot list refused deliveries, because it keeps only their number. */
+/** An inbox keeps only the number of refused deliveries, so it cannot list them. */
 const REFUSED = ['Review refused events', { view: 'events', state: 'refused' }] as const;
 
 const isLive = ({ kind }: { readonly kind: string }) => kind !== 'lost';
 const has = (view: View) => session.value?.views.includes(view) === true;
 
-/** The view that shows whether all is well, what needs the reader's attention, which events arrive, and what is proven. */
 export function OverviewView() {
   const { data, error, reload } = useLoaded(
     'overview',
@@ -83,7 +81,6 @@ export function OverviewView() {
 
 const needsReader = ({ tone }: OverviewCheck) => tone === 'bad' || tone === 'doubtful';
 
-/** A card for each check that needs the reader's attention. */
 function Needs({ checks }: { readonly checks: readonly OverviewCheck[] }) {
   if (checks.length === 0) return null;
   return (
@@ -160,7 +157,6 @@ function Flow({ flow }: Pick<OverviewReport, 'flow'>) {
   );
 }
 
-/** A time line that shows up to when no event is missing. */
 function Proven() {
   const { data } = useLoaded(
     'coverage',
@@ -197,7 +193,6 @@ function Proven() {
   );
 }
 
-/** The maximum number of groups to show. The groups that are left out are less frequent. */
 const MAX_GROUPS = 20;
 
 function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
@@ -263,7 +258,6 @@ const COUNTED: readonly (readonly [Tone, string])[] = [
   ['good', 'good'],
 ];
 
-/** The list of all checks, in the same words that the command `status` prints. */
 function AllChecks({ checks }: Pick<OverviewReport, 'checks'>) {
   const counts = COUNTED.flatMap(([tone, words]) => {
     const count = checks.filter((check) => check.tone === tone).length;

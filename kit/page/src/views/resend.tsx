@@ -7,7 +7,6 @@ import { act } from '../server';
 import { formatMs } from '../time';
 import { go } from '../url';
 
-/** The buttons that send an attempt again. The page then opens the new attempt, and a notice says how it ended. */
 export function Resend({ detail }: { readonly detail: AttemptDetail }) {
   const [asks, setAsks] = useState<'body' | 'url'>();
   const [isSending, setSending] = useState(false);
@@ -65,7 +64,6 @@ const RESULTS: Readonly<Record<AttemptKind, string>> = {
   unanswered: 'Not delivered',
 };
 
-/** Describes the endpoint's response, such as `Refused: 401 ERR_SIGNATURE_MISMATCH after 12 ms.` */
 function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
   const what = [status, outcome].filter((part) => part !== null).join(' ');
   return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;
@@ -81,7 +79,7 @@ function EditBody({ body, onClose, onSubmit }: Editing & { readonly body: string
   const submit = () => onSubmit(encodeBase64(new TextEncoder().encode(content)));
   return (
     <Dialog title="Resend edited" submit="Send" onSubmit={submit} onClose={onClose}>
-      <p>The body is signed with the secret of the endpoint.</p>
+      <p>The body is signed with the endpoint's secret.</p>
       <label>
         Body
         <textarea
@@ -100,7 +98,7 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
   const [value, setValue] = useState(url);
   return (
     <Dialog title="Send to another URL" submit="Send" onSubmit={() => onSubmit(value)} onClose={onClose}>
-      <p>The same body is sent, signed with the secret of the endpoint.</p>
+      <p>The same body is sent again, signed with the endpoint's secret.</p>
       <label>
         URL
         <input
@@ -118,7 +116,7 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
 
 function encodeBase64(bytes: Uint8Array): string {
   const parts: string[] = [];
-  // The bytes are converted in pieces, because a call takes only a limited number of arguments.
+  // A call takes only a limited number of arguments.
   for (let at = 0; at < bytes.length; at += 8_192) {
     parts.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
   }

@@ -8,7 +8,6 @@ import type { Reloads } from './sandbox-forms';
 
 const STEPS_MS = [1_000, 60_000, 3_600_000, 86_400_000] as const;
 
-/** Shows the sandbox's time, and lets the user move it ahead. */
 export function Clock({ clock, reload }: Pick<ServiceReport, 'clock'> & Reloads) {
   const isManual = clock.mode === 'manual';
   const now = useTime(clock);
@@ -72,7 +71,6 @@ export function Clock({ clock, reload }: Pick<ServiceReport, 'clock'> & Reloads)
   );
 }
 
-/** Returns the sandbox's current time. A real clock goes on between two responses. */
 function useTime({ mode, now }: ServiceReport['clock']): string {
   const answeredAt = useMemo(() => Date.now(), [now]);
   if (mode === 'manual') return now;

@@ -12,7 +12,7 @@ interface Fault {
   readonly title: string;
   readonly meaning: string;
   readonly control: Control;
-  /** The value that turns the fault off. Missing for a value that does not cause a fault by itself. */
+  /** The value that turns the fault off. Omitted for a setting that does not cause a fault by itself. */
   readonly none?: Faults[FaultName];
 }
 
@@ -27,7 +27,7 @@ const GROUPS = {
       'Reorder',
       'The first attempt of an event is held back, so later events arrive before it.',
     ),
-    reorderMs: length('Reorder: at most', 'The longest time that a reordered attempt waits.'),
+    reorderMs: length('Reorder: at most', 'The maximum time that a reordered attempt waits.'),
     delay: chance('Delay', 'The first attempt of an event waits.'),
     delayMs: length('Delay: for', 'How long a delayed attempt waits.'),
     corruptSignature: chance(
@@ -49,7 +49,7 @@ const GROUPS = {
     ),
     apiServerError: chance('500', 'A request gets a 500 and changes nothing.'),
     apiSlow: chance('Slow', 'A request gets a late response.'),
-    apiSlowMs: length('Slow: by', 'How late a slow response is.'),
+    apiSlowMs: length('Slow: by', 'How long a slow response is delayed.'),
     apiMalformed: chance(
       'Malformed',
       'A request takes effect, but half of the JSON in its response is missing.',
@@ -83,7 +83,7 @@ const GROUPS = {
     },
     listLagMs: {
       ...{ title: 'Lag', control: 'duration', none: 0 },
-      meaning: 'How long it takes until a new event appears in the list.',
+      meaning: 'How long it takes for a new event to appear in the list.',
     },
     listDuplicate: chance('List twice', 'An event is listed twice, but the list does not get longer.'),
     listWrongDelivered: chance('Wrong flag', 'The “delivered” flag of an event is wrong.'),
@@ -96,7 +96,6 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
 };
 const NAMES = Object.keys(FAULTS) as FaultName[];
 
-/** The panel that shows the sandbox's faults and changes them. */
 export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Reloads) {
   const { shown, change, clear } = useFaults(faults, reload);
   const active = NAMES.filter((name) => isActive(name, shown)).length;
@@ -135,10 +134,9 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Rel
   );
 }
 
-/** Returns the faults with the reader's pending changes. Changes are sent one by one, so that they arrive in order. */
+/** Sends changes one at a time, so that they arrive in order. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
-  /** The faults that an action returned. They are used until the next report arrives. */
   const [answer, setAnswer] = useState<{ readonly faults: Faults; readonly to: Faults }>();
   const latest = useRef(faults);
   latest.current = faults;
@@ -216,7 +214,7 @@ function FaultRow({ name, faults, change }: OneFault) {
     none === undefined ? 'fault-part' : '',
   ];
   return (
-    // The title is the name of the option in the API, for people who set the fault there.
+    // People who set the fault in the API need the name of the option.
     <div class={classes.join(' ')} title={name}>
       <div>
         <span class="fault-title">{title}</span>
@@ -231,7 +229,6 @@ function FaultRow({ name, faults, change }: OneFault) {
   );
 }
 
-/** `describedBy` is the id of the element that says what the fault means. */
 function FaultControl({ name, faults, change, describedBy }: OneFault & { readonly describedBy: string }) {
   const { title, control } = FAULTS[name];
   const value = faults[name];
@@ -293,7 +290,6 @@ function FaultControl({ name, faults, change, describedBy }: OneFault & { readon
   }
 }
 
-/** The control for how often a fault occurs: with a probability (a slider and a number), or at the next N occasions. */
 function ChanceControl({
   title,
   describedBy,
@@ -363,10 +359,7 @@ function ChanceControl({
   );
 }
 
-/**
- * A field for a short value. The value takes effect when the reader presses Enter or leaves the field. Until then,
- * nothing replaces it.
- */
+/** The value takes effect on Enter or when the field loses the focus, and nothing replaces it until then. */
 function Typed<Value>({
   value,
   read,
@@ -375,7 +368,6 @@ function Typed<Value>({
   ...rest
 }: {
   readonly value: string;
-  /** Converts the typed text. Returns `undefined` if the text cannot be used. */
   readonly read: (text: string) => Value | undefined;
   readonly hint: string;
   readonly change: (value: Value) => void;

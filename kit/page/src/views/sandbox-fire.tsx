@@ -4,15 +4,13 @@ import { attempt, tellReader } from '../notice';
 import { act } from '../server';
 import { follow, go, hrefOf, param } from '../url';
 
-/** The value in the URL if the user types the name of a type. */
 const OTHER = '*';
 
-/** The form that fires an event of any type, with a payload that the user can edit. */
 export function Fire({ examples }: { readonly examples: ServiceReport['examples'] }) {
   const types = Object.keys(examples);
   const chosen = [...types, OTHER].find((type) => type === param('fire')) ?? types[0] ?? OTHER;
   const [other, setOther] = useState('');
-  /** The edited payloads by type, so that neither a server response nor another type replaces edited text. */
+  /** One draft per type, so that neither a response nor another type replaces edited text. */
   const [drafts, setDrafts] = useState<Readonly<Record<string, string>>>({});
   const [fired, setFired] = useState<string>();
   const area = useRef<HTMLTextAreaElement>(null);
@@ -110,7 +108,6 @@ type Payload =
   | { readonly valid: true; readonly value: Readonly<Record<string, unknown>> }
   | { readonly valid: false; readonly problem: string; readonly at: number };
 
-/** Reads a JSON object. If the text is not valid JSON, says where. If JavaScript would round a number, says which one. */
 function readPayload(text: string): Payload {
   let rounded: string | undefined;
   try {
@@ -134,7 +131,7 @@ function readPayload(text: string): Payload {
   }
 }
 
-/** Returns the significant digits of a number. Only these can change, because a double always keeps the scale. */
+/** Only the significant digits can change, because a double always keeps the scale. */
 function toDigits(number: string): string {
   return number
     .replace(/e.*$/i, '')

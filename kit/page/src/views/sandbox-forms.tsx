@@ -11,7 +11,6 @@ const AMOUNT = {
   inputMode: 'decimal',
 } as const;
 
-/** A button that opens a form. After the form is submitted, a notice says what the sandbox did or why it refused. */
 function Form<Values extends Readonly<Record<string, string>>>({
   label,
   title,
@@ -26,7 +25,6 @@ function Form<Values extends Readonly<Record<string, string>>>({
   readonly submit: string;
   readonly initial: Values;
   readonly reload: () => void;
-  /** Submits the form. Resolves to the text of the notice. */
   readonly run: (values: Values) => Promise<string>;
   readonly children: (values: Values, set: (change: Partial<Values>) => void) => ComponentChildren;
 }) {
@@ -136,7 +134,7 @@ export function AddEndpoint({ reload }: Reloads) {
     >
       {({ url }, set) => (
         <>
-          <p>Deliveries to this endpoint are signed with the secret of the sandbox.</p>
+          <p>Deliveries to this endpoint are signed with the sandbox's secret.</p>
           <Field label="URL" pattern="https?://.*" value={url} set={(value) => set({ url: value })} />
         </>
       )}

@@ -11,7 +11,6 @@ import { FaultPanel } from './sandbox-faults';
 import { Fire } from './sandbox-fire';
 import { AddEndpoint, Move, type Reloads, RemoveEndpoint } from './sandbox-forms';
 
-/** The view of the sandbox: its wallets, movements and endpoints, its faults, and its clock. */
 export function SandboxView() {
   const { data, error, reload } = useLoaded<ServiceReport>(
     'sandbox',
@@ -50,10 +49,9 @@ export function SandboxView() {
   );
 }
 
-/** The attributes of a region that scrolls, so that people can also scroll it with the keyboard. */
+/** These attributes let people scroll a region with the keyboard. */
 const SCROLLED_BY_KEYBOARD = { tabIndex: 0 };
 
-/** A table with a heading. If the table has no rows, a text says what to do. */
 function Listing({
   title,
   action,
@@ -63,10 +61,9 @@ function Listing({
   children,
 }: {
   readonly title: string;
-  /** The maximum number of rows that the server sends. */
   readonly max?: number;
   readonly action: ComponentChildren;
-  /** The headings of the columns. A heading that begins with `#` is for a column of numbers. */
+  /** A heading that begins with `#` is for a column of numbers. */
   readonly columns: readonly string[];
   readonly empty: ComponentChildren;
   readonly children: readonly ComponentChildren[];
