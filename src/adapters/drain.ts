@@ -1,6 +1,6 @@
 /**
- * How much of a refused body to read and discard, in bytes, and for how long, in ms. Without this, the sender might not be
- * able to read the response or to use the connection again.
+ * How much of a rejected body to read and discard, in bytes, and for how long, in ms. Otherwise, the sender might not be
+ * able to read the response or to reuse the connection.
  */
 export const DRAIN_BYTES = 4 * 1_048_576;
 export const DRAIN_MS = 5_000;

@@ -10,7 +10,7 @@ const FIX =
 
 /**
  * Creates a handler for Express. The handler reads the body itself, so register it above `app.use(express.json())`, or on a
- * path that only `express.raw` parses. The handler never calls `next`, and its promise never rejects.
+ * path that only `express.raw` parses. The handler never calls `next` and never rejects.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.

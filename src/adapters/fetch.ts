@@ -27,7 +27,6 @@ export interface FetchHandlerOptions {
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
-/** Handles a Request. The returned promise never rejects. */
 type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promise<Response>;
 
 /**
@@ -66,7 +65,7 @@ export function createFetchHandler(
   };
 }
 
-/** Adapts a Request. It is a class, because its instances are fast to create. Reading a wrong argument throws an error. */
+/** A class, because its instances are fast to create. */
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
   readonly #context: readonly unknown[];
@@ -96,7 +95,7 @@ class FetchWebhookRequest implements WebhookRequest {
 
   get waitUntil(): FetchHandlerOptions['waitUntil'] {
     const lifetime = this.#context.find(isLifetime);
-    // Called as a method, because platforms refuse to run `waitUntil` on its own.
+    // Called as a method, because platforms reject a `waitUntil` that is called on its own.
     return lifetime === undefined ? this.#waitUntil : (work) => lifetime.waitUntil(work);
   }
 
@@ -121,7 +120,7 @@ class FetchWebhookRequest implements WebhookRequest {
     return body;
   }
 
-  /** Stops reading. If nothing has arrived, a parser may have read the body first, or a proxy may have dropped the body. */
+  /** If nothing has arrived, a parser may have read the body first, or a proxy may have dropped it. */
   cancelBody(): void {
     const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];
@@ -130,7 +129,6 @@ class FetchWebhookRequest implements WebhookRequest {
     if (isEmpty) throw emptyBody();
   }
 
-  /** Returns the body, or `undefined` if it is longer than the limit. */
   async #readWhole(limit: number, incoming: Incoming | undefined): Promise<Uint8Array | undefined> {
     let size = 0;
     // Stops reading at the limit, because a body without a declared length could go on forever.
@@ -151,7 +149,6 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** Returns the body, or `undefined` if it is longer than the limit. */
   async #readStream(limit: number): Promise<Uint8Array | undefined> {
     const { body } = this.#request;
     if (body === null) return new Uint8Array(0);
@@ -174,7 +171,7 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** Discards the unread rest of the body. If it returns a promise, the response must wait for that promise. */
+  /** If this method returns a promise, the response must wait for it. */
   drainUnread(): Promise<void> | undefined {
     if (this.#isRead) return undefined;
     this.#chunks = [];
@@ -201,7 +198,7 @@ function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
-/** Whether the body was already read. If so, some requests throw, such as those that Elysia gets from srvx on Node. */
+/** Once their body has been read, some requests throw here, such as those that Elysia gets from srvx on Node. */
 function isUsed(request: Request): boolean {
   try {
     return request.bodyUsed;
@@ -218,13 +215,13 @@ interface Incoming {
   emit(event: 'error', error: Error): unknown;
 }
 
-/** Returns the Node request inside Hono's request. Hono's web stream loses data that arrives before its first read. */
+/** Hono's own web stream loses data that arrives before its first read. */
 function incomingOf(request: Request): Incoming | undefined {
   const key = Object.getOwnPropertySymbols(request).find(({ description }) => description === 'incomingKey');
   return key && (request as unknown as Record<symbol, Incoming>)[key];
 }
 
-/** Whether a framework reads the connection itself, as Hono does on Node: its `arrayBuffer` takes a third of the time. */
+/** If a framework reads the connection itself, as Hono does on Node, `arrayBuffer` takes a third of the time. */
 function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
 }

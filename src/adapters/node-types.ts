@@ -23,7 +23,7 @@ export interface NodeResponse {
 }
 
 /**
- * Handles Node's own request and response. It returns a promise that never rejects, but the declared return type is `void`,
+ * Handles Node's own request and response. It returns a promise that never rejects, but its declared return type is `void`,
  * because linters complain about promises that a server ignores.
  */
 export type NodeHandler = (request: NodeRequest, response: NodeResponse) => void;

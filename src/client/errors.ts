@@ -13,11 +13,13 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   declare readonly url: string;
   /** The HTTP status, or 0 if a browser hides the status of a redirect. */
   declare readonly status: number;
-  /** All response headers, for example to find the service's id for this request. */
+  /** All response headers, which may include the service's id for this request. */
   declare readonly headers: Headers;
   /** The first 2,000 characters of the body. The service doesn't specify the format of error responses. */
   declare readonly body: string;
-  /** How long `Retry-After` asks to wait, in ms, even beyond `maxWaitMs`; `undefined` without a valid `Retry-After`. */
+  /**
+   * The wait that `Retry-After` asks for, in ms, even beyond `maxWaitMs`; `undefined` if there is no valid `Retry-After`.
+   */
   declare readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -37,9 +39,7 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /**
-   * Whether it is certain that the request didn't reach the service. If so, you can safely repeat the request, even a POST.
-   */
+  /** Whether it is certain that the request didn't reach the service. If so, you can safely repeat even a POST. */
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
@@ -75,8 +75,8 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
    * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It can
    * contain the id of a newly created wallet. After a failed `list`, `answer` is `undefined`.
    *
-   * Because the response can contain an address or a balance, it isn't part of the message, and it isn't an own property,
-   * so loggers that print an error's own properties don't print the response.
+   * The response can contain an address or a balance. It is therefore neither part of the message nor an own property, so
+   * loggers that print an error's own properties don't print it.
    */
   get answer(): unknown {
     return this.#answer;

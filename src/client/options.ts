@@ -17,13 +17,13 @@ export interface ClientOptions {
   /** How many times to retry a request that can safely be sent again. @default 3 */
   readonly retries?: number | undefined;
   /**
-   * How long to wait after the first attempt, in ms. It doubles after each attempt, and is then reduced at random by up to
-   * half.
+   * How long to wait before the first retry, in ms. The wait doubles for each further retry, and is then reduced at random
+   * by up to half.
    *
    * @default 500
    */
   readonly baseWaitMs?: number | undefined;
-  /** The longest wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
+  /** The maximum wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
   readonly maxWaitMs?: number | undefined;
   /** The function that sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;

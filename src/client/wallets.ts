@@ -20,7 +20,7 @@ export interface Limits {
   readonly daily: string;
 }
 
-/** A wallet at the service. Additional fields stay on the object. */
+/** A wallet at the service. The object keeps any additional fields. */
 export interface Wallet {
   readonly id: string;
   readonly agentId: string;
@@ -81,7 +81,6 @@ export function createWallets(send: Send): Wallets {
   };
 }
 
-/** Checks the fields that the service specifies, and returns the value itself, including its other fields. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
   const { id, agentId, address, chain, balance, limits, allowlist } = Object(value);
   const { perTx, daily } = Object(limits);

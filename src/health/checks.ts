@@ -1,4 +1,3 @@
-/** The health checks. Each check turns facts about an inbox into a finding and the most likely fix. */
 import { describeReason, describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
 import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
@@ -6,7 +5,7 @@ import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type HealthFacts } from './facts.js';
 import type { HealthSettings } from './options.js';
 
-/** The level of a check's result. `neutral` means that there is nothing to check yet. Only `failing` counts as unhealthy. */
+/** The level of a check's result. `neutral` means that there is nothing to check yet. Only `failing` is unhealthy. */
 export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
 
 interface Finding {
@@ -188,7 +187,7 @@ export const CHECKS = {
 /** How far the clocks of two machines can differ before the check fails, in ms. */
 const CLOCK_MS = 60_000;
 
-/** The age, in ms, at which a result of `findOwed` is stale, because a nightly job must have missed a night. */
+/** In ms. An older result of `findOwed` means that a nightly job has missed a night. */
 const OWED_MS = 26 * HOUR_MS;
 
 const REFUSALS: Readonly<Record<string, string>> = {
@@ -238,7 +237,6 @@ function checkCoverage(
     : { tone: 'ok', message: proven };
 }
 
-/** Returns the finding that nothing is wrong, or, if the inbox is empty, that nothing is verified yet. */
 function none({ isEmpty }: HealthFacts, message: string): Finding {
   return isEmpty
     ? { tone: 'neutral', message: 'Not verified yet: no event has arrived.' }
@@ -249,14 +247,13 @@ function errorOf(record: InboxRecord | undefined): string {
   return (record?.lastError ?? 'unknown').replace(/\.$/, '');
 }
 
-/** Returns a text such as `transfer.failed 2, transfer.settled 1`. */
 function nameCounts(counts: readonly (readonly [name: string, count: number])[]): string {
   const sums = new Map<string, number>();
   for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
   return [...sums].map(([name, count]) => `${name} ${count}`).join(', ');
 }
 
-/** Returns the tally's counts from the time after `since`, by code or by type. */
+/** Each key of `counts` is a time in epoch ms, a space, and a code or an event type. */
 const countedSince = (counts: TallyNote['refused'], since: number) =>
   Object.entries(counts)
     .filter(([key]) => Number.parseInt(key, 10) > since)

@@ -44,7 +44,7 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
   });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
-    // BullMQ refuses ids with a colon, and ids that are integers.
+    // BullMQ rejects ids with a colon and ids that are integers.
     const jobId = `event-${encodeURIComponent(event.id)}`;
     // BullMQ ignores a new job while it keeps a finished job with the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
@@ -81,7 +81,7 @@ export function bullmqProcessor(
   };
 }
 
-/** The longest delay of a job, in ms. If you requeue its event during the delay, the event waits no longer than this. */
+/** In ms. An event that you requeue during the delay of its job waits no longer than this. */
 const MAX_DELAY_MS = 60_000;
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);

@@ -34,7 +34,7 @@ export interface OpenTelemetryOptions {
   readonly attributes?: Attributes | undefined;
   /**
    * Whether to check the health of the inbox and count its events each time metrics are collected. All processes that share
-   * an inbox and have this option export the same numbers.
+   * an inbox and set this option export the same numbers.
    *
    * @default true
    */
@@ -45,10 +45,10 @@ export interface OpenTelemetryOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Outcomes that need a person's attention. Spans of these outcomes have the status ERROR. */
+/** Outcomes that need a person's attention, so their spans have the status ERROR. */
 const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies Outcome['kind'][];
 
-/** The error code of a handler that threw `RetryLater`. Such a handler did not fail. */
+/** A handler that threw `RetryLater` did not fail. */
 const LATER = 'ERR_HANDLER_LATER';
 
 /**
@@ -79,7 +79,6 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const inboxes = new Inboxes(common, runtime, readLimits('openTelemetry', healthLimits));
   const measure = createMeasure(meterProvider, inboxes);
 
-  /** Returns the name, kind and attributes of a new span, as in the semantic conventions for messaging. */
   function toStart(operation: string, type: 'receive' | 'process', event?: UnknownEvent): SpanStart {
     return {
       name: nameOf(operation, event),
