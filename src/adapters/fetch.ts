@@ -37,8 +37,7 @@ type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promis
  * and the context on Netlify and Vercel Edge. Other arguments are ignored.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function, or when an option is
- * invalid.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` or an option is invalid.
  *
  * @example
  * ```ts

@@ -40,18 +40,11 @@ const logger = new Logger('StablehooksModule');
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
   /** The full URL path of the route. Nest's global prefix and versioning don't change this path. @default '/hooks' */
   readonly path?: string | undefined;
-  /**
-   * Whether to call `receiver.start()` when the app starts, so that due events run until the app shuts down. If you pass an
-   * object, it becomes the options of `start()`.
-   *
-   * @default false
-   */
+  /** Whether to call `receiver.start()` when the app starts. An object becomes the options of `start()`. @default false */
   readonly start?: boolean | { readonly intervalMs?: number | undefined } | undefined;
 }
 
-/**
- * Options of {@link StablehooksModule.forRootAsync}: `useFactory`, `useClass` or `useExisting`, plus `imports` and `inject`.
- */
+/** Options of `forRootAsync`: `useFactory`, `useClass` or `useExisting`, plus `imports` and `inject`. */
 export type StablehooksModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   StablehooksModuleOptions,
   'createStablehooksOptions'
@@ -78,12 +71,10 @@ interface Mark {
 }
 
 /**
- * Makes a method of a provider or controller the handler for an event type. Each type can have only one handler. The
- * provider or controller must have the default scope. If the method throws, the event is retried. If retrying can't help,
- * throw a `PermanentError`.
+ * Makes a method the handler for an event type, which can have only one handler. The method's provider or controller must
+ * have the default scope. If the method throws, the event is retried, except after a `PermanentError`.
  *
- * @param schema - a Standard Schema that validates and types the payload. Without a schema, the type of every payload field
- * is `unknown`.
+ * @param schema - a Standard Schema that validates and types the payload. Without it, every payload field is `unknown`.
  * @example
  * ```ts
  * @Injectable()

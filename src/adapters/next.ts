@@ -29,8 +29,7 @@ export interface NextRouteOptions {
  * the same module. On Vercel, use a cron route (`toCronRoute`) to retry events.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery instead of during the build.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function, or when an option is
- * invalid.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` or an option is invalid.
  *
  * @example
  * ```ts

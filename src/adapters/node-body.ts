@@ -169,10 +169,7 @@ function refuseOther(this: Readable, chunk: unknown): void {
   if (!isBytes(chunk)) this.emit('error', OTHER);
 }
 
-/**
- * Await the result before you write the response: otherwise, a sender that is still writing could lose the response, and
- * some proxies would report a 502.
- */
+/** Await this before you write the response, or a sender that is still writing could lose the response. */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,
   response: ServerResponse,

@@ -81,7 +81,6 @@ function readDate(header: string | null): number | null {
   return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;
 }
 
-/** RFC 9110, 10.2.3: a number of seconds or an HTTP date. */
 function readRetryAfter(value: string | null, now: number): number | undefined {
   if (value !== null && /^\d+$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER);
   const at = readDate(value);

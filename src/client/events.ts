@@ -23,8 +23,7 @@ export interface Events {
   /**
    * Lists events of known and unknown types. Use `isKnownEvent` to narrow their types. Each event keeps any additional keys.
    *
-   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. The error's `fields` name the invalid fields,
-   * as in `[3].created_at`.
+   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. `fields` lists paths such as `[3].created_at`.
    */
   list(query?: EventQuery): Promise<readonly UnknownEvent[]>;
   /** Lists events like {@link list}, but reports malformed elements in `problems` instead of rejecting. */

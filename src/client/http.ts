@@ -62,7 +62,6 @@ async function sendInTime<Value>(
     const sent = sendOnce(call, { ...attempt, signal: controller.signal });
     return await timeLimit(Promise.race([sent, aborted]), timeoutMs, onTimeUp, runtime);
   } finally {
-    // Cancels a request that has no response yet.
     controller.abort();
   }
 }
@@ -81,7 +80,6 @@ async function sendOnce<Value>(
       headers: {
         authorization: `Bearer ${token}`,
         accept: 'application/json',
-        // Browsers may omit this header.
         'user-agent': 'stablehooks',
         ...(input === undefined ? {} : { 'content-type': 'application/json' }),
       },

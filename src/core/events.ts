@@ -17,15 +17,10 @@ export type UnknownPayload = Readonly<Record<string, unknown>>;
 
 /** The fields that every event has. The object keeps any additional keys of the JSON. */
 export interface EventEnvelope<Type extends string, Payload> {
-  /**
-   * The event's id, which is the same in every delivery and in the event list. At most 512 bytes long in UTF-8, like `type`.
-   */
+  /** The event's id: the same in every delivery and in the event list, and at most 512 bytes long in UTF-8, like `type`. */
   readonly id: string;
   readonly type: Type;
-  /**
-   * When the event was created, as an RFC 3339 date-time. Events don't always arrive in the order in which they were
-   * created.
-   */
+  /** When the event was created, in RFC 3339. Events don't always arrive in the order in which they were created. */
   readonly created_at: string;
   readonly payload: Payload;
   /** Whether an endpoint has accepted the event. The event list includes this field, but a delivery might not. */
@@ -137,9 +132,7 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/**
- * The type of the test events from `stablehooks doctor`, to which a receiver responds with `ignored` without storing them.
- */
+/** The type of test events from `stablehooks doctor`, which a receiver ignores and doesn't store. */
 export const TEST_TYPE = 'doctor.unknown';
 
 /** The service doesn't list the events that `stablehooks doctor` sends. */
@@ -152,8 +145,7 @@ const texts = new WeakMap<UnknownEvent, string>();
  * Returns an event as JSON. For an event that an inbox returned, the result is the text that the inbox stored, unless you
  * have changed the event since.
  *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the event can't be serialized, for example because it is nested too
- * deeply.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the event can't be serialized (it may be nested too deeply).
  */
 export function encodeEvent(event: UnknownEvent): string {
   const text = texts.get(event);

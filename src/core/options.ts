@@ -8,7 +8,6 @@ export interface OptionRule<Default = unknown> {
   readonly required?: boolean;
 }
 
-/** The compiler reports options that have no rule. */
 type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
 
 type CheckedOptions<Options, Rules extends OptionRules<Options>> = {

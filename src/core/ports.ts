@@ -128,11 +128,7 @@ export interface Inbox<Tx = undefined> {
   /** Whether stored events survive a restart of this process. */
   readonly durable: boolean;
 
-  /**
-   * Whether {@link transaction} runs its effect synchronously. If so, handlers must be synchronous as well.
-   *
-   * @default false
-   */
+  /** Whether {@link transaction} runs its effect synchronously. Handlers must then be synchronous too. @default false */
   readonly synchronous?: boolean | undefined;
 
   /**
@@ -235,11 +231,9 @@ export interface Inbox<Tx = undefined> {
   ): Awaitable<readonly RecordResult[]>;
 
   /**
-   * Records events that have no handler in this process. Like {@link record}, it returns one result per event, in the same
+   * Records events that have no handler in this process as `done`, without an attempt. Existing events don't change,
+   * whatever their state, because another process might have a handler for them. Returns one result per event, in the same
    * order.
-   *
-   * New events become `done` without an attempt. Existing events don't change, whatever their state, because another
-   * process might have a handler for them.
    */
   ignore(events: readonly UnknownEvent[], options: StoreOptions): Awaitable<readonly RecordResult[]>;
 
@@ -283,10 +277,7 @@ export interface InboxAttempt {
   /** The attempt's number, starting at 1, or 0 if an operator discarded or requeued the event before its first attempt. */
   readonly attempt: number;
   readonly startedAt: number;
-  /**
-   * When the attempt ended. If a first attempt succeeded in a transaction, this time equals `startedAt`, because the inbox
-   * records the attempt when the transaction begins.
-   */
+  /** When the attempt ended. If a first attempt succeeded in a transaction, this time equals `startedAt`. */
   readonly endedAt: number;
   /**
    * `later`: the handler threw `RetryLater`, so the attempt doesn't count. `lapsed`: the lease expired before the attempt
@@ -347,10 +338,7 @@ export interface InboxFilter {
   readonly receivedSince?: number | undefined;
   /** Only events that were received before this time. */
   readonly receivedUntil?: number | undefined;
-  /**
-   * Only events whose state last changed at or after this time. A dead event's state last changed when the event became
-   * dead.
-   */
+  /** Only events whose state last changed at or after this time. */
   readonly updatedSince?: number | undefined;
   /** Only events whose state last changed before this time. */
   readonly updatedUntil?: number | undefined;
@@ -371,10 +359,8 @@ export interface InboxCount {
 }
 
 /**
- * Methods for operators. The receiver and the poller can process events without these methods.
- *
- * Methods that take options check them before they read or change anything. If an option is missing, unknown or invalid,
- * they reject with a `ConfigError` (`ERR_CONFIG_INVALID`).
+ * Methods for operators. The receiver and the poller can process events without these methods. If an option is missing,
+ * unknown or invalid, a method rejects with a `ConfigError` (`ERR_CONFIG_INVALID`) before it reads or changes anything.
  */
 export interface InboxOperations {
   /** Returns the record of one event, or `undefined` if the inbox doesn't have the event. */
@@ -420,18 +406,9 @@ export interface InboxOperations {
       | (InboxFilter & {
           /** At most 10,000. @default 1_000 */
           readonly limit?: number | undefined;
-          /**
-           * How to resolve each step that began but recorded no result: `done` if the step's effect happened, or `again` to
-           * rerun the step. Allowed only when you requeue a single event.
-           *
-           * @default none
-           */
+          /** How to resolve steps that began but recorded no result, if you requeue a single event. @default none */
           readonly steps?: Readonly<Record<string, 'done' | 'again'>> | undefined;
-          /**
-           * Who requeues the events. The history keeps the first 1,000 characters of `by` and of `reason`.
-           *
-           * @default not recorded
-           */
+          /** Who requeues the events. The history keeps 1,000 characters of `by` and `reason` each. @default not recorded */
           readonly by?: string | undefined;
           /** Why the events are requeued. Allowed only together with `by`. */
           readonly reason?: string | undefined;

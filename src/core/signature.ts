@@ -15,17 +15,9 @@ export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
 
 /** How a signature is written as text. The service doesn't specify this format. */
 export interface SignatureFormat {
-  /**
-   * The only encoding to accept. A signature in another encoding is treated as malformed.
-   *
-   * @default any: 64 hex digits, or 43 characters of base64 or base64url, with or without padding
-   */
+  /** The only encoding to accept. @default any: 64 hex digits, or 43 characters of base64 or base64url, padded or not */
   readonly encoding?: SignatureEncoding | undefined;
-  /**
-   * The text before the encoded bytes, such as `sha256=`. A signature without this text is treated as malformed.
-   *
-   * @default ''
-   */
+  /** The text before the encoded bytes, such as `sha256=`. A signature without it is malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
@@ -35,10 +27,7 @@ export type Secret = string | Uint8Array;
 /** One secret, or several secrets during a rotation. */
 export type Secrets = Secret | readonly Secret[];
 
-/**
- * Returns the secrets for one verification. To reject the delivery of an unknown sender, return `null`. Returning
- * `undefined` is an error, because `undefined` usually means that the function has a bug.
- */
+/** Returns the secrets for one verification, or `null` to reject an unknown sender. Returning `undefined` is an error. */
 export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
 ) => Secrets | null | Promise<Secrets | null>;
@@ -64,10 +53,7 @@ export interface VerifyOptions extends SignatureFormat {
 export interface Verified {
   /** The bytes that were signed. */
   readonly body: Uint8Array;
-  /**
-   * The index of the secret that matched, starting at 0. Once every delivery matches the new secret, you can remove the old
-   * one.
-   */
+  /** The index of the secret that matched. Once every delivery matches the new secret, you can remove the old one. */
   readonly secretIndex: number;
 }
 

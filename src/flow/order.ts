@@ -21,7 +21,7 @@ export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => stri
   };
 }
 
-/** If a key changed after its event was claimed, two events with the same key could run at the same time. */
+/** If an event's key changed after the claim, two events with the same key could run at the same time. */
 export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
   return (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {

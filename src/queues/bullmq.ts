@@ -56,8 +56,8 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
 /**
  * Returns the processor for a BullMQ `Worker`. The processor handles the job's event and returns the outcome's kind. If the
  * event must be retried, the processor throws, and BullMQ retries the job. If another process is running the event, or if
- * the event failed and isn't due yet, the processor delays the job by up to a minute. BullMQ doesn't count such a delay as
- * an attempt.
+ * the event failed and isn't due yet, the processor delays the job by up to a minute. Such a delay doesn't use up an
+ * attempt.
  *
  * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
  * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.

@@ -8,8 +8,8 @@ import type { Receiver } from '../receiver/receiver.js';
 /** Options that all queues share. */
 export interface QueueOptions {
   /**
-   * How long to wait for the queue engine, in ms. If the engine doesn't respond in time, the delivery gets a 503. The
-   * engine might add the job later, but the job's id and the inbox make sure that the event takes effect only once.
+   * How long to wait for the queue engine, in ms. After that, the delivery gets a 503. The engine might still add the job
+   * later, but the event takes effect only once.
    *
    * @default 5_000
    */

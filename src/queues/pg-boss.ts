@@ -80,8 +80,8 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * set `retryBackoff`.
  *
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, because by default pg-boss runs one job at a time. If
- * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the process. Even
- * then, no event is lost.
+ * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the process but
+ * loses no event.
  *
  * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
  * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.

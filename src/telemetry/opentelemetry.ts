@@ -32,12 +32,7 @@ export interface OpenTelemetryOptions {
   readonly meterProvider?: MeterProvider | undefined;
   /** Attributes to add to every span and metric, such as a name that identifies this receiver. @default none */
   readonly attributes?: Attributes | undefined;
-  /**
-   * Whether to check the health of the inbox and count its events each time metrics are collected. All processes that share
-   * an inbox and set this option export the same numbers.
-   *
-   * @default true
-   */
+  /** Whether to export inbox health and event counts. Processes that share an inbox export the same values. @default true */
   readonly inboxMetrics?: boolean | undefined;
   /** The limits beyond which a health check of the inbox fails. @default the defaults of `health` */
   readonly healthLimits?: HealthLimits | undefined;

@@ -25,8 +25,7 @@ export interface SignedRequest {
 }
 
 /**
- * Creates a delivery, and signs it the way the service does. If you pass bytes instead of an event, those bytes become the
- * body unchanged.
+ * Creates a delivery that is signed the way the service signs it. If you pass bytes, they become the body unchanged.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
