@@ -30,7 +30,7 @@ export interface FetchHandlerOptions {
 type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promise<Response>;
 
 /**
- * Creates a handler that takes a Request and returns a Response. Its promise never rejects.
+ * Creates a handler that takes a Request and returns a Response. The handler's promise never rejects.
  *
  * Platforms can pass more arguments to the handler. If such an argument has a `waitUntil` method, the handler calls this
  * method to keep the invocation alive while handlers run after the response. Examples are the ExecutionContext on Workers

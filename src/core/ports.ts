@@ -11,8 +11,7 @@ import type { UnknownEvent } from './events.js';
  *
  * - `received`: the event is stored and is waiting to run, either for the first time or again.
  * - `leased`: a process is running the event under a lease, which has a fencing token and an expiry time.
- * - `done`: the event was handled, ignored, discarded or imported. Its id is kept permanently, even after the event is
- *   pruned.
+ * - `done`: the event was handled, ignored, discarded or imported. Its id is never deleted, even if the event is pruned.
  * - `failed`: the last attempt failed. The event runs again at its retry time.
  * - `dead`: the event was dead-lettered. It doesn't run again until you requeue it.
  * - `parked`: the event's type was unknown when the event was received.
@@ -394,9 +393,9 @@ export interface InboxOperations {
    * requeued events, which is 0 or 1 for an id, and at most `limit` for a filter. Events are requeued in the order in which
    * they were received.
    *
-   * If a step of an event began but recorded no result, the event is requeued only if `steps` says what to do about each
-   * such step. Pass `done` if the step's effect happened (the step then returns `undefined`), or `again` to rerun the step.
-   * Other steps don't change.
+   * If a step of an event began but recorded no result, the event is requeued only if `steps` resolves each such step. Pass
+   * `done` if the step's effect happened (the step then returns `undefined`), or `again` to rerun the step. Other steps
+   * don't change.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when `steps` is given and `ids` doesn't contain exactly one id.
    */

@@ -145,10 +145,11 @@ export const CHECKS = {
     }
     if (error !== undefined) {
       const since = lastAttempt.failingSince ?? at;
-      const message = `Polls have failed to read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
+      const message = `Polls have failed to read the event list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
       return { tone: now - since >= dueMs ? 'failing' : 'warning', message };
     }
-    if (now - at <= provenMs) return { tone: 'ok', message: `The last poll read the list at ${toIso(at)}.` };
+    if (now - at <= provenMs)
+      return { tone: 'ok', message: `The last poll read the event list at ${toIso(at)}.` };
     const message = `The last poll ran at ${toIso(at)}. Check that the poller's process is running.`;
     return { tone: 'failing', message };
   },
@@ -164,7 +165,7 @@ export const CHECKS = {
       return { tone: 'failing', message, count: open.length };
     }
     if (state.watermark === null)
-      return { tone: 'neutral', message: 'Not verified yet: no poll has read the list.' };
+      return { tone: 'neutral', message: 'Not verified yet: no poll has read the event list.' };
     return { tone: 'ok', message: 'No gap is open.', count: 0 };
   },
 
@@ -215,7 +216,7 @@ function checkCoverage(
   if (watermark === null || watermark === since) {
     if (doubts.length > 0) return { tone: 'failing', message: `Nothing is proven yet, and ${doubt}` };
     const fix = state.lastAttempt
-      ? 'The poller must read the list for lagMs before it can prove anything. The `poll` check says whether it can read the list.'
+      ? 'The poller must read the event list for lagMs before it can prove anything. The `poll` check says whether the poller can read the list.'
       : 'Start a poller (createPoller) with this inbox, and let it run for lagMs.';
     const message = `Not verified yet: no poll has proven that every event arrived. ${fix}`;
     return { tone: requirePoll && state.lastAttempt === undefined ? 'failing' : 'neutral', message };
@@ -223,12 +224,12 @@ function checkCoverage(
   if (now - watermark > provenMs) {
     const silent =
       last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-    const message = `${silent}, and no poll has proven anything since ${toIso(watermark)}. Check that the poller is running, that it can read the list, and that the clocks are right. A poll's report says which of these fails.`;
+    const message = `${silent}, and no poll has proven anything since ${toIso(watermark)}. Check that the poller is running, that it can read the event list, and that the clocks are right. A poll's report says which of these fails.`;
     return { tone: 'failing', message };
   }
   const quiet =
     last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-  const proven = `${quiet}. The list proves that nothing is missing up to ${toIso(watermark)}${exceptIn(state.gaps)}.`;
+  const proven = `${quiet}. The event list proves that nothing is missing up to ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     return { tone: 'failing', message: `${proven} But ${doubt}` };
   }

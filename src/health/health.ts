@@ -88,6 +88,6 @@ function toVerdict(
   if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event has been processed yet.' };
   if (neutral !== '')
     return { tone: 'neutral', verdict: `Nothing is overdue. Not verified yet: ${neutral}.` };
-  const proven = `The list proves that nothing is missing up to ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
+  const proven = `The event list proves that nothing is missing up to ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
   return { tone: 'ok', verdict: `All is well. Nothing is overdue. ${proven}` };
 }

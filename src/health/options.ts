@@ -9,11 +9,7 @@ export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 
 export interface HealthLimits {
   /** How long events can be due, leases can be expired, or polls can fail before a check fails. @default 300_000 */
   readonly dueMs?: number | undefined;
-  /**
-   * The maximum age of the last poll, and of the time up to which the event list proves that nothing is missing.
-   *
-   * @default 3_600_000
-   */
+  /** The maximum age of the last poll, and of the time up to which no event is missing. @default 3_600_000 */
   readonly provenMs?: number | undefined;
   /** The maximum number of dead events with which the inbox still counts as healthy. @default 0 */
   readonly maxDead?: number | undefined;
