@@ -72,6 +72,6 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
 /** `pipe` doesn't end the derived stream when the request is cut off. */
 function endWith(raw: IncomingMessage, stream: Readable): void {
   raw.once('aborted', () => stream.destroy());
-  // Readers recognise a cut-off request by the event `aborted`. An error may be emitted while no reader is listening.
+  // Readers detect a cut-off request by its `aborted` event. An error may be emitted while no reader is listening.
   stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

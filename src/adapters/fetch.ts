@@ -197,7 +197,7 @@ function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
-/** Once their body has been read, some requests throw here, such as those that Elysia gets from srvx on Node. */
+/** Some requests, such as those that Elysia gets from srvx on Node, throw here once their body has been read. */
 function isUsed(request: Request): boolean {
   try {
     return request.bodyUsed;

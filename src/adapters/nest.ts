@@ -40,7 +40,7 @@ const logger = new Logger('StablehooksModule');
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
   /** The full URL path of the route. Nest's global prefix and versioning don't change this path. @default '/hooks' */
   readonly path?: string | undefined;
-  /** Whether to call `receiver.start()` when the app starts. An object becomes the options of `start()`. @default false */
+  /** Whether to call `receiver.start()` when the app starts, or the options to call it with. @default false */
   readonly start?: boolean | { readonly intervalMs?: number | undefined } | undefined;
 }
 
@@ -72,7 +72,7 @@ interface Mark {
 
 /**
  * Makes a method the handler for an event type, which can have only one handler. The method's provider or controller must
- * have the default scope. If the method throws, the event is retried, except after a `PermanentError`.
+ * have the default scope. If the method throws anything except a `PermanentError`, the event is retried.
  *
  * @param schema - a Standard Schema that validates and types the payload. Without it, every payload field is `unknown`.
  * @example

@@ -12,7 +12,7 @@ export interface ClientOptions {
   readonly timeoutMs?: number | undefined;
   /** How many times to retry a request that can safely be sent again. @default 3 */
   readonly retries?: number | undefined;
-  /** The wait before the first retry, in ms. It doubles each time, and is cut at random by up to half. @default 500 */
+  /** The wait before the first retry, in ms. It doubles each time and is randomly shortened by up to half. @default 500 */
   readonly baseWaitMs?: number | undefined;
   /** The maximum wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
   readonly maxWaitMs?: number | undefined;

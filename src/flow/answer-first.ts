@@ -24,7 +24,7 @@ export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   };
 }
 
-/** Keeps the invocation alive until events that waited for this handler or its slot have run. Takes up no slot. */
+/** Keeps the invocation alive, without a slot, until events that waited for this handler or its slot have run. */
 export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   return async (work) => {
     const { result, rest } = await next(work);

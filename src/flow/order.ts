@@ -49,6 +49,6 @@ function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefi
   if (key === undefined || key === null) return undefined;
   if (isName(key)) return key;
   throw new TypeError(
-    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} UTF-8 bytes without control characters.`,
+    `orderingKey must return undefined, null or a string that is 1 to ${MAX_NAME_BYTES} bytes long in UTF-8 and contains no control characters.`,
   );
 }

@@ -2,7 +2,7 @@ import { deferred } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { orAborted, type Runtime } from '../core/runtime.js';
 
-/** The actual wait is random, up to this maximum in ms, which spreads out bursts. */
+/** In ms. The actual wait is random and no longer than this, to spread out bursts. */
 const RETRY_MS = 5_000;
 
 export class Slots {

@@ -43,7 +43,7 @@ export interface PgBossQueueOptions extends QueueOptions {
 }
 
 /**
- * Creates a queue that adds each event as one job to a queue of pg-boss 10, 11 or 12. If a job failed and has no retries
+ * Creates a queue that adds each event as one job to a queue in pg-boss 10, 11 or 12. If a job failed and has no retries
  * left, `redrive()` replaces it with a new job for its event. The queue must use the `standard` policy, which is the
  * default. Under any other policy, pg-boss adds no job while another job is waiting or running, and the delivery gets a 503.
  * See docs/queues.md for a complete program.
@@ -67,7 +67,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
       if (job !== null) await boss.deleteJob(queue, id);
     }
     throw new Error(
-      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard'. With other policies, pg-boss adds no job while another job is waiting or running.`,
+      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard'. With any other policy, pg-boss adds no job while another job is waiting or running.`,
     );
   }
   return toQueue(addJob, limit);
@@ -96,8 +96,8 @@ export function pgBossProcessor(
     const failure = ends.find((end) => end.status === 'rejected');
     if (failure === undefined) return;
     const finished = jobs.filter((_, index) => ends[index]?.status === 'fulfilled');
-    // Rejecting makes pg-boss fail only the jobs that are not complete. If this failed single jobs and resolved, pg-boss
-    // would complete the whole batch, including jobs that another worker has taken in the meantime.
+    // Rejecting makes pg-boss fail only the jobs that are not complete. If this failed individual jobs and then resolved,
+    // pg-boss would complete the whole batch, including jobs that another worker has taken in the meantime.
     const [first] = finished;
     if (first !== undefined) {
       await boss.complete(
