@@ -34,7 +34,9 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /** Whether it is certain that the request didn't reach the service. If so, you can safely repeat even a POST. */
+  /**
+   * Whether it is certain that the request didn't reach the service. If so, you can safely repeat the request, even a POST.
+   */
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {

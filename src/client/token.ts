@@ -1,6 +1,6 @@
 import { ConfigError, StablehooksError } from '../core/errors.js';
 
-/** The token, or a function that returns it. The function is called for every attempt, and can cache its result. */
+/** The token, or a function that returns it. The function is called for every attempt and can cache its result. */
 export type TokenSource = string | (() => string | Promise<string>);
 
 /** Completes the sentence "the token must be …". */

@@ -64,9 +64,9 @@ export type Claim =
     };
 
 /**
- * The result of recording an event: `new`, or the event's state if the inbox already had the event. `running` means that
- * the event's first attempt has an open transaction, or that another call is storing the event. In both cases, it isn't
- * known yet whether the event will be stored.
+ * The result of recording an event: `new`, or the event's state if the inbox already had the event. `running` means that the
+ * event's first attempt has an open transaction, or that another call is storing the event. In both cases, it is not yet
+ * known whether the event will be stored.
  */
 export type RecordResult = 'new' | 'running' | InboxState;
 
@@ -170,9 +170,9 @@ export interface Inbox<Tx = undefined> {
    * Runs the effect in a transaction that also marks the event as done, if the lease's token is still valid.
    *
    * Only inboxes with transactions have this method. The receiver calls it instead of {@link complete}. If the lease was
-   * lost, it rolls back the effect and resolves to `false`. If `effect` fails, it rolls back the transaction and rejects
-   * with the same error. The transaction ends when `effect` ends. Statements that are sent later are rejected if the
-   * database library makes this possible. With a synchronous driver, `effect` is synchronous.
+   * lost, this method rolls back the effect and resolves to `false`. If `effect` fails, this method rolls back the
+   * transaction and rejects with the same error. The transaction ends when `effect` ends. Statements that are sent later are
+   * rejected if the database library makes this possible. With a synchronous driver, `effect` is synchronous.
    *
    * Rejects with `ERR_HANDLER_FAILED` if the handler caused the rollback, for example by violating a constraint that is
    * checked at COMMIT. Rejects with a `PermanentError` if the handler ended the transaction itself. In that case, the
@@ -255,7 +255,7 @@ export interface Inbox<Tx = undefined> {
   readNote(name: string): Awaitable<string | null>;
 
   /**
-   * Writes a note. The text must not contain NUL or lone surrogates, and the inbox doesn't interpret it. If you pass a
+   * Writes a note. The inbox doesn't interpret the text, which must not contain NUL or lone surrogates. If you pass a
    * `holder` that wasn't the last to lease the note, this method returns `false` and changes nothing. The check and the
    * write are one atomic operation.
    */
@@ -324,8 +324,8 @@ export interface InboxRecord {
 }
 
 /**
- * Selects the events that match all given conditions. A condition that is present with the value `undefined` is rejected.
- * Times are in epoch ms, and refer to the inbox's clock.
+ * Selects the events that match all given conditions. A condition whose value is `undefined` is rejected. Times are in epoch
+ * ms, and refer to the inbox's clock.
  */
 export interface InboxFilter {
   readonly ids?: readonly string[] | undefined;
@@ -389,7 +389,7 @@ export interface InboxOperations {
   /**
    * Requeues `dead` and `failed` events, or, with `ignored`, only ignored events. Requeued events become `received` and due
    * now, and their attempt counts start again at 0. A `leased` event is requeued only if its lease has expired, if its lease
-   * was written by a clock that was ahead, or if you pass `force`. Other events don't change. Resolves to the number of
+   * was set by a clock that was running ahead, or if you pass `force`. Other events don't change. Resolves to the number of
    * requeued events, which is 0 or 1 for an id, and at most `limit` for a filter. Events are requeued in the order in which
    * they were received.
    *
@@ -412,8 +412,8 @@ export interface InboxOperations {
           /** Why the events are requeued. Allowed only together with `by`. */
           readonly reason?: string | undefined;
           /**
-           * Whether to requeue events even if their leases haven't expired. Their handlers might still be running, so their
-           * effects could happen twice.
+           * Whether to requeue events even if their leases haven't expired. The events' handlers might still be running, so
+           * the effects could happen twice.
            * @default false
            */
           readonly force?: boolean | undefined;
@@ -423,9 +423,9 @@ export interface InboxOperations {
    * Discards events that must not run. Events that are `received`, `failed`, `dead` or `parked` become `done`. Until these
    * events are pruned, their history says who discarded them and why. If a discarded event is delivered again, it counts as
    * a duplicate. The handler of a `leased` event might be running, so a `leased` event is discarded only if its lease has
-   * expired, if its lease was written by a clock that was ahead, or if you pass `force`. Resolves to the number of discarded
-   * events, which is at most `limit`. Events are discarded in the order in which they were received. You must pass at least
-   * one condition of the filter.
+   * expired, if its lease was set by a clock that was running ahead, or if you pass `force`. Resolves to the number of
+   * discarded events, which is at most `limit`. Events are discarded in the order in which they were received. You must pass
+   * at least one condition of the filter.
    */
   discard(
     options: InboxFilter & {
@@ -435,7 +435,7 @@ export interface InboxOperations {
       /** At most 10,000. @default 1_000 */
       readonly limit?: number | undefined;
       /**
-       * Whether to discard events even if their leases haven't expired. Their handlers might still be running, so their
+       * Whether to discard events even if their leases haven't expired. The events' handlers might still be running, so the
        * effects could still happen.
        *
        * @default false

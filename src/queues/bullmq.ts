@@ -32,7 +32,7 @@ export interface BullJobLike {
 
 /**
  * Creates a queue that adds each event to a BullMQ `Queue` as one job. The job's name is the event's type. If a job was
- * lost, or if it failed and has no attempts left, `redrive()` adds a new job for its event. See docs/queues.md for a
+ * lost, or if a job failed and has no attempts left, `redrive()` adds a new job for the event. See docs/queues.md for a
  * complete program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.

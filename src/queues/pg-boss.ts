@@ -44,9 +44,9 @@ export interface PgBossQueueOptions extends QueueOptions {
 
 /**
  * Creates a queue that adds each event as one job to a queue in pg-boss 10, 11 or 12. If a job failed and has no retries
- * left, `redrive()` replaces it with a new job for its event. The queue must use the `standard` policy, which is the
- * default. Under any other policy, pg-boss adds no job while another job is waiting or running, and the delivery gets a 503.
- * See docs/queues.md for a complete program.
+ * left, `redrive()` replaces the job with a new one for the same event. The queue must use the `standard` policy, which is
+ * the default. Under any other policy, pg-boss adds no job while another job is waiting or running, and the delivery gets a
+ * 503. See docs/queues.md for a complete program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
  */
