@@ -69,7 +69,7 @@ export function toLambdaHandler(receiver: ReceiverSource) {
   };
 }
 
-/** Throws if there is no method, because SQS would delete its message if the handler returned. */
+/** Throws if the method is missing, because SQS would delete its message if the handler returned. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;

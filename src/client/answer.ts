@@ -4,7 +4,7 @@ import { redact } from './token.js';
 export interface HttpResult<Value> extends ResponseFacts {
   /** Parsed JSON whose shape hasn't been checked yet. */
   readonly value: Value;
-  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if the header is missing or invalid. */
   readonly servedAt: number | null;
 }
 

@@ -14,7 +14,7 @@ export interface EventQuery {
 
 /** One response from the event list, divided into events and malformed elements. */
 export interface EventList extends Elements {
-  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if the header is missing or invalid. */
   readonly servedAt: number | null;
 }
 

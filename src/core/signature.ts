@@ -77,7 +77,7 @@ export async function sign(
  * Verifies the signature of a body. Resolves only if the signature is valid, and compares signatures in constant time.
  *
  * Pass the bytes as they arrived: a body that you parse and serialize again no longer matches its signature. If `signature`
- * is an array, which Node passes for some repeated headers, it is treated as malformed.
+ * is an array, which Node passes for some repeated headers, the signature is treated as malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` or `ERR_SIGNATURE_MISMATCH`, or
  * `ERR_SECRET_UNKNOWN` when the `secret` function returns `null`. Rejecting an unknown sender takes as long as rejecting a
