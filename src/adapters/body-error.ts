@@ -1,4 +1,3 @@
-/** The errors for bodies that can't be read, shared by Node streams, web streams and bodies that platforms pass as text. */
 import { type RequestError, StablehooksError } from '../core/errors.js';
 
 export function tooLarge(maxBytes: number): RequestError {
@@ -26,7 +25,6 @@ const CLOSED: readonly unknown[] = [
   ...['BadResource', 'Http'],
 ];
 
-/** The error for a body that couldn't be read because the connection broke, or because other code destroyed the stream. */
 export function failed(cause: unknown): RequestError {
   const { code, name } = Object(cause);
   if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {
@@ -39,7 +37,6 @@ export function failed(cause: unknown): RequestError {
   );
 }
 
-/** The error for a body whose signed bytes are unknown, because other code read or converted the body first. */
 export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',

@@ -9,8 +9,8 @@ const FIX =
   "Register the receiver above express.json, express.urlencoded and express.text: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
 
 /**
- * Creates a handler for Express. The handler reads the body itself, so register it above `app.use(express.json())`, or on a
- * path that only `express.raw` parses. The handler never calls `next`, and its promise never rejects.
+ * Creates a handler for Express. The handler reads the body itself, so register the handler above `app.use(express.json())`,
+ * or on a path that only `express.raw` parses. The handler never calls `next` and never rejects.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.

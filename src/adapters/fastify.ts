@@ -22,7 +22,7 @@ export interface FastifyScope {
 export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
 
 /**
- * Creates a plugin that receives deliveries at the prefix under which you register it. The plugin reads the stream that
+ * Creates a plugin that receives deliveries at the prefix with which you register it. The plugin reads the stream that
  * `preParsing` hooks return, and doesn't change parsers outside its own scope. The receiver's `maxBodyBytes` replaces
  * Fastify's `bodyLimit`. Responses pass through Fastify's hooks. The receiver logs to `request.log`, unless you passed it a
  * `logger` or disabled Fastify's logger. Don't wrap the plugin in `fastify-plugin`, because it would then have no scope of
@@ -50,8 +50,7 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
     // Fastify responds with 415 to a malformed content-type, but the receiver accepts any content-type.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
       const { 'content-type': type } = request.raw.headers;
-      // Setting a header makes Fastify copy all headers each time they are used, so do this only if the type may be
-      // malformed.
+      // Only if needed, because setting a header makes Fastify copy all headers each time they are used.
       if (type !== undefined && !PLAIN_TYPE.test(type)) request.headers = { 'content-type': undefined };
       done(null, payload);
     });
@@ -70,9 +69,9 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
   };
 }
 
-/** If the request is cut off, ends the stream that a hook derived from it, because `pipe` doesn't end that stream. */
+/** `pipe` doesn't end the derived stream when the request is cut off. */
 function endWith(raw: IncomingMessage, stream: Readable): void {
   raw.once('aborted', () => stream.destroy());
-  // Readers recognise a cut-off request by the event `aborted`. An error may be emitted while no reader is listening.
+  // Readers detect a cut-off request by its `aborted` event. An error may be emitted while no reader is listening.
   stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

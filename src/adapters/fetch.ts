@@ -27,19 +27,17 @@ export interface FetchHandlerOptions {
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
-/** Handles a Request. The returned promise never rejects. */
 type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promise<Response>;
 
 /**
- * Creates a handler that takes a Request and returns a Response. Its promise never rejects.
+ * Creates a handler that takes a Request and returns a Response. The handler's promise never rejects.
  *
  * Platforms can pass more arguments to the handler. If such an argument has a `waitUntil` method, the handler calls this
  * method to keep the invocation alive while handlers run after the response. Examples are the ExecutionContext on Workers
  * and the context on Netlify and Vercel Edge. Other arguments are ignored.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function, or when an option is
- * invalid.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` or an option is invalid.
  *
  * @example
  * ```ts
@@ -66,7 +64,7 @@ export function createFetchHandler(
   };
 }
 
-/** Adapts a Request. It is a class, because its instances are fast to create. Reading a wrong argument throws an error. */
+/** A class, because its instances are fast to create. */
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
   readonly #context: readonly unknown[];
@@ -96,7 +94,7 @@ class FetchWebhookRequest implements WebhookRequest {
 
   get waitUntil(): FetchHandlerOptions['waitUntil'] {
     const lifetime = this.#context.find(isLifetime);
-    // Called as a method, because platforms refuse to run `waitUntil` on its own.
+    // Called as a method, because platforms reject a `waitUntil` that is called on its own.
     return lifetime === undefined ? this.#waitUntil : (work) => lifetime.waitUntil(work);
   }
 
@@ -121,7 +119,7 @@ class FetchWebhookRequest implements WebhookRequest {
     return body;
   }
 
-  /** Stops reading. If nothing has arrived, a parser may have read the body first, or a proxy may have dropped the body. */
+  /** If nothing has arrived, a parser may have read the body first, or a proxy may have dropped it. */
   cancelBody(): void {
     const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];
@@ -130,7 +128,6 @@ class FetchWebhookRequest implements WebhookRequest {
     if (isEmpty) throw emptyBody();
   }
 
-  /** Returns the body, or `undefined` if it is longer than the limit. */
   async #readWhole(limit: number, incoming: Incoming | undefined): Promise<Uint8Array | undefined> {
     let size = 0;
     // Stops reading at the limit, because a body without a declared length could go on forever.
@@ -151,7 +148,6 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** Returns the body, or `undefined` if it is longer than the limit. */
   async #readStream(limit: number): Promise<Uint8Array | undefined> {
     const { body } = this.#request;
     if (body === null) return new Uint8Array(0);
@@ -174,7 +170,7 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** Discards the unread rest of the body. If it returns a promise, the response must wait for that promise. */
+  /** If this method returns a promise, the response must wait for it. */
   drainUnread(): Promise<void> | undefined {
     if (this.#isRead) return undefined;
     this.#chunks = [];
@@ -201,7 +197,7 @@ function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
-/** Whether the body was already read. If so, some requests throw, such as those that Elysia gets from srvx on Node. */
+/** Some requests, such as those that Elysia gets from srvx on Node, throw here once their body has been read. */
 function isUsed(request: Request): boolean {
   try {
     return request.bodyUsed;
@@ -218,13 +214,13 @@ interface Incoming {
   emit(event: 'error', error: Error): unknown;
 }
 
-/** Returns the Node request inside Hono's request. Hono's web stream loses data that arrives before its first read. */
+/** Hono's own web stream loses data that arrives before its first read. */
 function incomingOf(request: Request): Incoming | undefined {
   const key = Object.getOwnPropertySymbols(request).find(({ description }) => description === 'incomingKey');
   return key && (request as unknown as Record<symbol, Incoming>)[key];
 }
 
-/** Whether a framework reads the connection itself, as Hono does on Node: its `arrayBuffer` takes a third of the time. */
+/** If a framework reads the connection itself, as Hono does on Node, `arrayBuffer` takes a third of the time. */
 function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
 }

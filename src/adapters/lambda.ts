@@ -9,7 +9,7 @@ import { tooLarge, unavailable } from './body-error.js';
 const FIX =
   'Pass the event to the handler as you received it. With middy, remove httpJsonBodyParser from this function.';
 
-/** The parts that the handler reads of events from API Gateway (payload formats 1.0 and 2.0), function URLs and ALB. */
+/** The fields that the handler reads in events from API Gateway (payload formats 1.0 and 2.0), function URLs and ALB. */
 export type LambdaEvent = {
   readonly headers?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
@@ -69,7 +69,7 @@ export function toLambdaHandler(receiver: ReceiverSource) {
   };
 }
 
-/** Returns the HTTP method, or throws if there is none. If the handler returned instead, SQS would delete its message. */
+/** Throws if the method is missing, because SQS would delete its message if the handler returned. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;
@@ -87,7 +87,7 @@ function readBody({ body, isBase64Encoded }: LambdaEvent, maxBytes: number): Uin
   return bytes;
 }
 
-/** Returns the path and the query as the sender requested them, including the API's stage. */
+/** Includes the API's stage, as in the URL that the sender requested. */
 function toUrl(event: LambdaEvent): string {
   const { path: stagePath, elb } = Object(Reflect.get(event, 'requestContext'));
   const path = [event.rawPath, stagePath, event.path].find((value) => typeof value === 'string') ?? '';

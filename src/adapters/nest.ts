@@ -32,7 +32,6 @@ import { toFastifyPlugin } from './fastify.js';
 const RECEIVER = 'StablehooksReceiver';
 const HANDLERS = Symbol('stablehooks.handlers');
 const ROUTE = Symbol('stablehooks.route');
-/** The metadata key under which {@link OnEvent} marks methods. */
 const MARKS = 'stablehooks:on-event';
 
 const logger = new Logger('StablehooksModule');
@@ -41,18 +40,11 @@ const logger = new Logger('StablehooksModule');
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
   /** The full URL path of the route. Nest's global prefix and versioning don't change this path. @default '/hooks' */
   readonly path?: string | undefined;
-  /**
-   * Whether to call `receiver.start()` when the app starts, so that due events run until the app shuts down. If you pass an
-   * object, `start()` is called with this object as its options.
-   *
-   * @default false
-   */
+  /** Whether to call `receiver.start()` when the app starts, or the options to call it with. @default false */
   readonly start?: boolean | { readonly intervalMs?: number | undefined } | undefined;
 }
 
-/**
- * Options of {@link StablehooksModule.forRootAsync}: `useFactory`, `useClass` or `useExisting`, and `imports` and `inject`.
- */
+/** Options of `forRootAsync`: `useFactory`, `useClass` or `useExisting`, plus `imports` and `inject`. */
 export type StablehooksModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   StablehooksModuleOptions,
   'createStablehooksOptions'
@@ -79,12 +71,10 @@ interface Mark {
 }
 
 /**
- * Makes a method of a provider or controller the handler for an event type. Each type can have only one handler. The
- * provider or controller must have the default scope. If the method throws, the event is retried. If a retry can't help,
- * throw a `PermanentError`.
+ * Makes a method the handler for an event type, which can have only one handler. The method's provider or controller must
+ * have the default scope. If the method throws anything except a `PermanentError`, the event is retried.
  *
- * @param schema - a Standard Schema that validates and types the payload. Without a schema, the type of every payload field
- * is `unknown`.
+ * @param schema - a Standard Schema that validates and types the payload. Without it, every payload field is `unknown`.
  * @example
  * ```ts
  * @Injectable()
@@ -125,7 +115,7 @@ interface ProviderMethod extends Mark {
   readonly title: string;
 }
 
-/** Finds the handlers before Nest creates instances, so that the receiver has its handlers when it is injected. */
+/** Runs before Nest creates instances, so that an injected receiver already has its handlers. */
 function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): readonly ProviderMethod[] {
   const methods = [...discovery.getProviders(), ...discovery.getControllers()]
     .filter(({ isAlias }) => !isAlias)
@@ -214,7 +204,7 @@ interface ExpressApp {
   all(path: string, handler: ReturnType<typeof toExpressHandler>): unknown;
 }
 
-/** Registers the route in front of Nest's parsers, middleware and guards, so that nothing reads the signed bytes first. */
+/** The route runs before Nest's parsers, middleware and guards, so that nothing reads the signed bytes first. */
 async function registerRoute(host: HttpAdapterHost, path: string, receiver: Receiver): Promise<void> {
   const register = (): PromiseLike<unknown> | undefined => {
     const platform = host.httpAdapter?.getType();

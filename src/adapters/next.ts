@@ -24,13 +24,12 @@ export interface NextRouteOptions {
 }
 
 /**
- * Creates the exports of an App Router route that receives deliveries, on the Node or the Edge runtime. Pass a function
- * that creates the receiver, because the secret isn't set during `next build`. All routes should import this function from
- * the same module. On Vercel, use a cron route (`toCronRoute`) to retry events.
+ * Creates the exports of an App Router route that receives deliveries, on the Node or the Edge runtime. Pass a function that
+ * creates the receiver, because the secret isn't set during `next build`. All routes should import that function from the
+ * same module. On Vercel, use a cron route (`toCronRoute`) to retry events.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery instead of during the build.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function, or when an option is
- * invalid.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` or an option is invalid.
  *
  * @example
  * ```ts

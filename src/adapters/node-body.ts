@@ -1,4 +1,3 @@
-/** Reads a delivery from Node's request and writes Node's response. The adapters on Node share this code. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
@@ -15,10 +14,9 @@ import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
-/** The properties that parsers set. Reading them can throw: Vercel's `body` throws if the body isn't JSON. */
+/** Reading the properties that parsers set can throw: Vercel's `body` throws if the body isn't JSON. */
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
-/** @param fix - what to change in this framework if a parser read the body first. */
 export function createNodeHandler(receiver: () => ReceiverParts, fix: string): NodeHandler {
   return async (given, answer) => {
     const request = given as IncomingMessage & NodeRequest;
@@ -31,8 +29,7 @@ export function createNodeHandler(receiver: () => ReceiverParts, fix: string): N
       if (request?.complete === false) await drainUnread(request, response);
       // The sender has closed the connection, or other code, such as a timeout, has responded.
       if (response.destroyed || response.headersSent) return undefined;
-      // With a content-length, Node sends the response in one write. In chunks, it would need five writes, which take up a
-      // fifth of a server's time.
+      // With a content-length, Node needs one write instead of five, which would take up a fifth of a server's time.
       response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
       return response.end(body);
     } catch (error) {
@@ -43,7 +40,7 @@ export function createNodeHandler(receiver: () => ReceiverParts, fix: string): N
   };
 }
 
-/** Finds Node's response, even inside a Fastify or Koa object that was passed by mistake. */
+/** Also looks inside a Fastify or Koa object that was passed by mistake. */
 function responseOf(given: readonly unknown[]): ServerResponse | undefined {
   return given
     .flatMap((value) => [value, Object(value).raw, Object(value).res])
@@ -51,16 +48,14 @@ function responseOf(given: readonly unknown[]): ServerResponse | undefined {
 }
 
 interface Framework {
-  /** The stream that contains the body, unless that is the request. */
   readonly stream?: Readable | undefined;
-  /** The object to which parsers write their results, unless that is the request. */
   readonly parsed?: Parsed | undefined;
   readonly logger?: Logger | undefined;
 }
 
 const NONE: Framework = {};
 
-/** Adapts Node's request. It is a class, because an object with its own functions takes longer to create. */
+/** A class, because an object with its own functions takes longer to create. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
@@ -136,7 +131,6 @@ export class NodeWebhookRequest implements WebhookRequest {
     }
   }
 
-  /** Returns the error that says why the body couldn't be read. The given `error` comes from raw-body or the stream. */
   #toError(
     error: RawBodyError,
     { stream, limit }: { readonly stream: Readable; readonly limit: number },
@@ -175,11 +169,7 @@ function refuseOther(this: Readable, chunk: unknown): void {
   if (!isBytes(chunk)) this.emit('error', OTHER);
 }
 
-/**
- * Discards the unread rest of a body. If the rest is longer than {@link DRAIN_BYTES} or takes longer than {@link DRAIN_MS},
- * the connection closes after the response. Await the result before you write the response. Otherwise, a sender that is
- * still writing could lose the response, and some proxies would report a 502.
- */
+/** Await this before you write the response, or a sender that is still writing could lose the response. */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,
   response: ServerResponse,

@@ -22,8 +22,5 @@ export interface NodeResponse {
   end(body: string): unknown;
 }
 
-/**
- * Handles Node's own request and response. It returns a promise that never rejects, but the declared return type is `void`,
- * because linters complain about promises that a server ignores.
- */
+/** Never rejects. The declared return type is `void`, because linters complain about promises that a server ignores. */
 export type NodeHandler = (request: NodeRequest, response: NodeResponse) => void;

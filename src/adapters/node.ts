@@ -9,7 +9,7 @@ const FIX =
   'Make sure that nothing reads the request before the receiver. In Koa, mount the receiver before the body parser. In Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
- * Creates a handler for node:http. The handler's promise never rejects, and resolves once the response is written.
+ * Creates a handler for node:http. The handler's promise never rejects; it always resolves once the response is written.
  *
  * @param receiver - a receiver, or a function that creates the receiver on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither a receiver nor a function.

@@ -1,11 +1,10 @@
 import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
 import { redact } from './token.js';
 
-/** A 2xx response, with the facts that an error about this response needs. */
 export interface HttpResult<Value> extends ResponseFacts {
-  /** The parsed JSON of the body, whose shape hasn't been checked yet. */
+  /** Parsed JSON whose shape hasn't been checked yet. */
   readonly value: Value;
-  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if the header is missing or invalid. */
   readonly servedAt: number | null;
 }
 
@@ -18,7 +17,6 @@ export interface Answered {
 
 const MAX_QUOTED = 2_000;
 
-/** @throws {ResponseError} `ERR_API_RESPONSE` when the body is not JSON. */
 export async function toResult<Value>(
   answered: Answered,
   parse: (text: string) => Value | Promise<Value>,
@@ -77,13 +75,12 @@ function fixOf(status: number, method: string): string {
   return "The service's reason is in the `body` of this error.";
 }
 
-/** Reads an IMF-fixdate (RFC 9110, 5.6.7), or returns `null`. `Date.parse` alone would read `0` as the year 2000. */
+/** Accepts only an IMF-fixdate (RFC 9110, 5.6.7), because `Date.parse` reads even `0` as a date, in the year 2000. */
 function readDate(header: string | null): number | null {
   const time = Date.parse(header ?? '');
   return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;
 }
 
-/** Reads `Retry-After` (RFC 9110, 10.2.3): a number of seconds or an HTTP date. Returns `undefined` for other text. */
 function readRetryAfter(value: string | null, now: number): number | undefined {
   if (value !== null && /^\d+$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER);
   const at = readDate(value);

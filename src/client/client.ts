@@ -10,11 +10,11 @@ export interface Client {
 }
 
 /**
- * Creates a client. The client opens no connection before its first call, and you don't have to close it.
+ * Creates a client. The client opens no connection before its first call and doesn't need to be closed.
  *
  * Any 2xx status counts as success. GET and PATCH requests are retried after connection errors, after timeouts, and after
- * the statuses 408, 429 and 5xx. A POST request is retried only if it certainly didn't reach the service. Redirects aren't
- * followed.
+ * the statuses 408, 429 and 5xx. A POST request is retried only if it is certain that the request didn't reach the service.
+ * Redirects aren't followed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  */

@@ -1,4 +1,3 @@
-/** Reads a list of events element by element, and keeps the exact text of each event. It often yields to other work. */
 import { type UnknownEvent, wrongFields } from '../core/events.js';
 import { nextTurn } from '../core/runtime.js';
 
@@ -29,7 +28,7 @@ const NOT_BLANK = /[^ \t\n\r]/;
 /** How many elements or characters to read before yielding to other work. */
 const PIECE = { elements: 1_000, characters: 1_000_000 };
 
-/** Reads a JSON array of events, or returns `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */
+/** Returns `null` if the JSON isn't an array, and often yields to other work. */
 export async function readElements(text: string): Promise<Elements | null> {
   const begin = text.search(NOT_BLANK);
   if (text[begin] !== '[') {
@@ -63,7 +62,7 @@ export async function readElements(text: string): Promise<Elements | null> {
   return { events, json, problems, size };
 }
 
-/** Returns where the element that begins at `start` ends, which is the position of the comma or bracket after it. */
+/** Returns the position of the comma or bracket after the element. */
 function endOfElement(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at += 1) {
@@ -76,7 +75,6 @@ function endOfElement(text: string, start: number): number {
   throw new SyntaxError('The list does not end.');
 }
 
-/** Returns the position of the quotation mark that closes the string at `start`. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at += 1) {
     if (text[at] === '"') return at;

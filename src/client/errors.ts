@@ -13,11 +13,11 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   declare readonly url: string;
   /** The HTTP status, or 0 if a browser hides the status of a redirect. */
   declare readonly status: number;
-  /** All response headers, for example to find the service's id for this request. */
+  /** All response headers, which may include the service's id for this request. */
   declare readonly headers: Headers;
   /** The first 2,000 characters of the body. The service doesn't specify the format of error responses. */
   declare readonly body: string;
-  /** How long `Retry-After` asks to wait, in ms, even beyond `maxWaitMs`; `undefined` without a valid `Retry-After`. */
+  /** The wait in ms that `Retry-After` asks for, even beyond `maxWaitMs`; `undefined` without a valid `Retry-After`. */
   declare readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -29,10 +29,7 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   }
 }
 
-/**
- * No complete response arrived: the connection was refused or closed, or the request timed out. `cause` is a copy of the
- * `fetch` error without the token.
- */
+/** No complete response arrived, or the request timed out. `cause` is a copy of the `fetch` error without the token. */
 export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
   override readonly name = 'ConnectionError';
   readonly method: string;
@@ -73,18 +70,13 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
 
   /**
    * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It can
-   * contain the id of a newly created wallet. After a failed `list`, `answer` is `undefined`.
-   *
-   * Because the response can contain an address or a balance, it isn't part of the message, and it isn't an own property,
-   * so loggers that print an error's own properties don't print the response.
+   * contain the id of a newly created wallet, an address or a balance, so it is neither part of the message nor an own
+   * property that loggers print. After a failed `list`, `answer` is `undefined`.
    */
   get answer(): unknown {
     return this.#answer;
   }
 }
 
-/**
- * Any error with which a client's call can reject. Use `switch (error.code)` to narrow its type. An aborted call rejects
- * with the signal's reason instead.
- */
+/** Any error with which a call can reject, unless you abort the call. Use `switch (error.code)` to narrow its type. */
 export type ClientError = ApiError | ConnectionError | ResponseError | ConfigError | UnavailableError;

@@ -14,17 +14,16 @@ export interface EventQuery {
 
 /** One response from the event list, divided into events and malformed elements. */
 export interface EventList extends Elements {
-  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if there is no valid `Date` header. */
+  /** The time on the service's clock, in epoch ms, from the `Date` header; `null` if the header is missing or invalid. */
   readonly servedAt: number | null;
 }
 
 /** The calls for events. Each call rejects with a `ClientError` or, if you abort the call, with the signal's reason. */
 export interface Events {
   /**
-   * Lists events of known and unknown types. Use `isKnownEvent` to narrow their types. Additional keys stay on the events.
+   * Lists events of known and unknown types. Use `isKnownEvent` to narrow their types. Each event keeps any additional keys.
    *
-   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. The error's `fields` say where, as in
-   * `[3].created_at`.
+   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. `fields` lists paths such as `[3].created_at`.
    */
   list(query?: EventQuery): Promise<readonly UnknownEvent[]>;
   /** Lists events like {@link list}, but reports malformed elements in `problems` instead of rejecting. */

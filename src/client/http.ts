@@ -8,16 +8,14 @@ import { isUnsent, MAX_CAUSES } from './unsent.js';
 
 interface HttpCall<Value> {
   readonly method: 'GET' | 'PATCH' | 'POST';
-  /** The path below `baseUrl`. Its segments are already encoded. */
+  /** The path below `baseUrl`, with its segments already encoded. */
   readonly path: string;
   readonly query?: URLSearchParams | undefined;
   readonly input?: unknown;
   readonly signal: AbortSignal | undefined;
-  /** Parses the body of a 2xx response, or throws a `SyntaxError` if the body isn't JSON. @default JSON.parse */
   readonly parse?: ((text: string) => Value | Promise<Value>) | undefined;
 }
 
-/** Sends a request, retries the request if a retry is safe, and resolves to a 2xx response. */
 export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResult<Value>>;
 
 export function createSend(settings: Settings): Send {
@@ -64,7 +62,6 @@ async function sendInTime<Value>(
     const sent = sendOnce(call, { ...attempt, signal: controller.signal });
     return await timeLimit(Promise.race([sent, aborted]), timeoutMs, onTimeUp, runtime);
   } finally {
-    // Cancels a request that has no response yet.
     controller.abort();
   }
 }
@@ -83,7 +80,6 @@ async function sendOnce<Value>(
       headers: {
         authorization: `Bearer ${token}`,
         accept: 'application/json',
-        // Browsers may omit this header.
         'user-agent': 'stablehooks',
         ...(input === undefined ? {} : { 'content-type': 'application/json' }),
       },
@@ -116,14 +112,13 @@ function toConnectionError(
   return new ConnectionError(`${method} ${url} ${what}. ${fix}`, { ...line, unsent, cause });
 }
 
-/** A POST is sent again only if it certainly didn't arrive, because the service might act before it sends a 408 or 429. */
+/** A POST is retried only if it certainly didn't arrive, because the service might act before it sends a 408 or 429. */
 function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
   if (!(error instanceof ApiError) || error.method === 'POST') return false;
   return error.status === 408 || error.status === 429 || error.status >= 500;
 }
 
-/** Returns how long to wait: `Retry-After` plus a random part, or else exponential backoff, capped at `maxWaitMs`. */
 function retryWaitMs(
   error: ApiError | ConnectionError,
   retry: number,

@@ -8,22 +8,13 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /**
-   * The time limit for one attempt, in ms, which covers the `token` function, the request and the whole response.
-   *
-   * @default 10_000
-   */
+  /** The time limit for one attempt, in ms, including the `token` function and the whole response. @default 10_000 */
   readonly timeoutMs?: number | undefined;
   /** How many times to retry a request that can safely be sent again. @default 3 */
   readonly retries?: number | undefined;
-  /**
-   * How long to wait after the first attempt, in ms. It doubles after each attempt, and is then reduced at random by up to
-   * half.
-   *
-   * @default 500
-   */
+  /** The wait before the first retry, in ms. It doubles each time and is randomly shortened by up to half. @default 500 */
   readonly baseWaitMs?: number | undefined;
-  /** The longest wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
+  /** The maximum wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
   readonly maxWaitMs?: number | undefined;
   /** The function that sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;

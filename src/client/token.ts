@@ -1,17 +1,16 @@
 import { ConfigError, StablehooksError } from '../core/errors.js';
 
-/** The token, or a function that returns it. The function is called for every attempt, and can cache its result. */
+/** The token, or a function that returns it. The function is called for every attempt and can cache its result. */
 export type TokenSource = string | (() => string | Promise<string>);
 
 /** Completes the sentence "the token must be …". */
 export const TOKEN = 'printable ASCII without spaces and without a leading `Bearer`';
 
-/** Whether a token is valid in a header. With an invalid token, `fetch` would throw an error that quotes the token. */
+/** Given an invalid token, `fetch` would throw an error that quotes the token. */
 export function isToken(token: unknown): boolean {
   return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 }
 
-/** @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
 export async function readToken(source: TokenSource): Promise<string> {
   if (typeof source === 'string') return source;
   let token: string;
@@ -28,7 +27,7 @@ export async function readToken(source: TokenSource): Promise<string> {
   throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check its source for white space.`);
 }
 
-/** Replaces the token in a text, because some services repeat the request headers in their error responses. */
+/** Some services repeat the request headers in their error responses. */
 export function redact(text: string, token: string): string {
   return text.replaceAll(token, '[token]');
 }

@@ -1,11 +1,10 @@
-/** The maximum number of nested causes to read. There is a limit because an error can be its own cause. */
+/** A limit, because an error can be its own cause. */
 export const MAX_CAUSES = 8;
 
 /** Matches failures to connect, by the codes of Node, undici and Bun, and by the message of Deno, which has no codes. */
 const UNSENT =
   /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused) |client error \(Connect\)/;
 
-/** Whether a `fetch` error proves that the request didn't reach the service. */
 export function isUnsent(thrown: unknown, depth = MAX_CAUSES): boolean {
   if (!(thrown instanceof Error)) return false;
   const code = 'code' in thrown ? thrown.code : '';

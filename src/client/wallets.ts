@@ -11,16 +11,13 @@ export const WALLET_CHAINS = ['tempo', 'solana', 'base'] as const satisfies read
 /** A chain on which you can create wallets. */
 export type WalletChain = (typeof WALLET_CHAINS)[number];
 
-/**
- * Spending limits. The service enforces them each time the wallet sends money. The service doesn't specify the unit or
- * format of the strings.
- */
+/** Spending limits, which the service enforces whenever the wallet sends money. Their unit and format aren't specified. */
 export interface Limits {
   readonly perTx: string;
   readonly daily: string;
 }
 
-/** A wallet at the service. Additional fields stay on the object. */
+/** A wallet at the service. The object keeps any additional fields. */
 export interface Wallet {
   readonly id: string;
   readonly agentId: string;
@@ -43,9 +40,8 @@ export interface CreateWallet {
 }
 
 /**
- * Changes to `limits`, `allowlist` or both. The service doesn't specify whether a field that you omit keeps its value, or
- * whether a new allowlist replaces or extends the old one. To be safe, send both fields, and check the wallet in the
- * response.
+ * Changes to `limits`, `allowlist` or both. To be safe, send both fields, and check the wallet in the response: the service
+ * doesn't specify whether a field that you omit keeps its value, or whether a new allowlist replaces or extends the old one.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
@@ -58,10 +54,7 @@ interface CallOptions {
 
 /** The calls for wallets. Each call rejects with a `ClientError` or, if you abort the call, with the signal's reason. */
 export interface Wallets {
-  /**
-   * Creates a wallet. The request is retried only if it is certain that it didn't reach the service, because the service
-   * doesn't accept an idempotency key.
-   */
+  /** Creates a wallet. A request that may have arrived isn't retried, because the service accepts no idempotency key. */
   create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
   /** Changes the limits or the allowlist of a wallet, and resolves to the updated wallet. */
   updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
@@ -81,7 +74,6 @@ export function createWallets(send: Send): Wallets {
   };
 }
 
-/** Checks the fields that the service specifies, and returns the value itself, including its other fields. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
   const { id, agentId, address, chain, balance, limits, allowlist } = Object(value);
   const { perTx, daily } = Object(limits);

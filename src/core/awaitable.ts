@@ -1,7 +1,6 @@
-/** A value, or a promise that resolves to the value. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
-/** Whether a value has a `then` method, as every promise does, even a promise from a library or another realm. */
+/** Any thenable counts, because a promise can come from a library or another realm. */
 export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }
@@ -14,15 +13,14 @@ export function deferred(): { readonly promise: Promise<void>; readonly resolve:
   return { promise, resolve };
 }
 
-/** Functions that aren't async themselves, but call an async function and return its promise. */
+/** Functions that aren't async themselves but return the promise of an async function. */
 const wrappers = new WeakSet<object>();
 
-/** Whether a function is async in the compiled code, or was marked as async. Returning a promise isn't enough. */
+/** The function must be async in the compiled code, or marked as async: returning a promise isn't enough. */
 export function isAsync(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object AsyncFunction]' || wrappers.has(value);
 }
 
-/** Marks `wrapper` as async if the function `called` is async, and returns `wrapper`. */
 export function wrapping<Wrapper extends object>(called: object, wrapper: Wrapper): Wrapper {
   if (isAsync(called)) wrappers.add(wrapper);
   return wrapper;

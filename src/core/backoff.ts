@@ -1,4 +1,3 @@
-/** Returns `baseMs`, doubled for each attempt after the first, capped at `maxMs`, then reduced at random by up to half. */
 export function backoffMs(
   attempt: number,
   { baseMs, maxMs, random }: { readonly baseMs: number; readonly maxMs: number; readonly random: number },

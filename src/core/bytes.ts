@@ -12,7 +12,7 @@ export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Whether a value is a Uint8Array, even if it comes from another realm, such as jsdom in Jest. */
+/** Also accepts a Uint8Array from another realm, such as jsdom in Jest. */
 export function isBytes(value: unknown): value is Uint8Array {
   return (
     value instanceof Uint8Array ||
@@ -20,7 +20,6 @@ export function isBytes(value: unknown): value is Uint8Array {
   );
 }
 
-/** Encodes bytes as lower-case hex, as base64 with padding, or as base64url without padding. */
 export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
   return encoding === 'hex' ? toHex(bytes) : toBase64(bytes, encoding);
 }
@@ -30,7 +29,7 @@ function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** Decodes digits without padding. Returns `undefined` unless encoding the decoded bytes produces the same digits again. */
+/** Accepts only canonical digits without padding: encoding the result must produce the same digits. */
 export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));

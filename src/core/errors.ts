@@ -1,7 +1,7 @@
-/** The errors and their codes. Messages say what happened and what to do, and contain no secrets, tokens or payloads. */
+/** Error messages say what happened and what to do, and contain no secrets, tokens or payloads. */
 import { isPromise } from './awaitable.js';
 
-/** The base class of all errors in this package. To tell errors apart, use `code`, which is stable. */
+/** The base class of all errors in this package. Their `code` is stable, so use it to tell errors apart. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;
@@ -29,7 +29,7 @@ export class SignatureError extends StablehooksError<
   override readonly name = 'SignatureError';
 }
 
-/** Throw this in a handler when a retry can't help. The receiver then dead-letters the event and responds with 200. */
+/** Throw this in a handler when retrying can't help. The receiver then dead-letters the event and responds with 200. */
 export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   override readonly name = 'PermanentError';
 
@@ -39,10 +39,10 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
 }
 
 /**
- * Throw this in a handler that can't handle the event yet, for example because your own row for the payment doesn't exist.
+ * Throw this in a handler that can't handle the event yet, for example because your database has no row for the payment yet.
  * The event runs again after `afterMs`, and this attempt doesn't count. The receiver responds with 202 if the inbox is
  * durable, and otherwise with 503 and a `Retry-After` header. If the event was first received at least `maxLaterMs` ago, it
- * is dead-lettered instead, and `reason` is stored as its error.
+ * is dead-lettered instead, with `reason` as its error.
  */
 export class RetryLater extends StablehooksError<'ERR_HANDLER_LATER'> {
   override readonly name = 'RetryLater';
@@ -77,10 +77,10 @@ export type RequestError = StablehooksError<
 /** The signed body isn't an event, or the payload doesn't match the handler's schema. `fields` lists the invalid fields. */
 export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'>;
 
-/** A handler timed out or threw an error. If the handler threw an error, `cause` is the thrown value. */
+/** A handler timed out or threw an error. `cause` is the thrown value, if there is one. */
 export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
 
-/** The event can't run now, or the receiver is at capacity or shutting down. Try again after `retryAfterMs`. */
+/** The event can't run right now, or the receiver is at capacity or shutting down. Try again after `retryAfterMs`. */
 export type BusyError = StablehooksError<
   | 'ERR_EVENT_BUSY'
   | 'ERR_EVENT_NOT_DUE'
@@ -116,10 +116,7 @@ export function hasCode<Code extends string>(
 
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
-/**
- * Calls the inbox or the queue. If the driver fails, the error that is thrown has the driver's error as its `cause`. Errors
- * from this package are thrown unchanged.
- */
+/** A driver's error becomes the `cause` of the thrown error, and errors from this package are thrown unchanged. */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
   ask: () => Value | Promise<Value>,
@@ -140,7 +137,7 @@ function unavailable(code: keyof typeof DEPENDENCY, cause: unknown): Stablehooks
   return new StablehooksError(code, message, { cause });
 }
 
-/** Formats a thrown value as text for operators. Never throws, even if the error's message cannot be read. */
+/** Never throws, even if the error's message can't be read. */
 export function describeThrown(thrown: unknown, depth = 3): string {
   try {
     const error = innerError(thrown);
@@ -156,7 +153,6 @@ export function describeThrown(thrown: unknown, depth = 3): string {
   }
 }
 
-/** Returns the message of a thrown error, or `undefined` if the value isn't an error or its message can't be read. */
 export function messageOf(thrown: unknown): string | undefined {
   try {
     const error = innerError(thrown);
@@ -169,11 +165,10 @@ export function messageOf(thrown: unknown): string | undefined {
   }
 }
 
-/** Returns the cause of a Drizzle error, because the error's own message quotes parameters, which can contain a payload. */
+/** The message of a Drizzle error quotes parameters, which can contain a payload, so its cause is used instead. */
 function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }
 
-/** What to do about an async handler that runs in a synchronous driver's transaction. */
 export const SYNCHRONOUS_FIX =
   'With `transactional: true`, SQLite handlers must be synchronous. Remove `async` and `await` from the handler, or remove the option.';

@@ -1,4 +1,3 @@
-/** The five known event types, the envelope around every payload, and functions that parse events. */
 import { type EventError, StablehooksError } from './errors.js';
 
 /** The event types that this release knows. */
@@ -16,12 +15,12 @@ export type EventType = (typeof EVENT_TYPES)[number];
 /** A payload that no schema has checked. The service doesn't specify the contents of its payloads. */
 export type UnknownPayload = Readonly<Record<string, unknown>>;
 
-/** The fields that every event has. Additional keys in the JSON stay on the object. */
+/** The fields that every event has. The object keeps any additional keys of the JSON. */
 export interface EventEnvelope<Type extends string, Payload> {
-  /** The event's id, the same in every delivery and in the event list. Like `type`, it can be up to 512 UTF-8 bytes long. */
+  /** The event's id: the same in every delivery and in the event list, and at most 512 bytes long in UTF-8, like `type`. */
   readonly id: string;
   readonly type: Type;
-  /** When the event was created, as an RFC 3339 date-time. Events don't always arrive in the order of their creation. */
+  /** When the event was created, in RFC 3339. Events don't always arrive in the order in which they were created. */
   readonly created_at: string;
   readonly payload: Payload;
   /** Whether an endpoint has accepted the event. The event list includes this field, but a delivery might not. */
@@ -54,13 +53,12 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
   return types.has(event.type);
 }
 
-/** The maximum length of `id` and `type`, in UTF-8 bytes. A Postgres index rejects rows over 2,704 bytes. */
+/** The limit exists because a Postgres index rejects rows over 2,704 bytes. */
 export const MAX_NAME_BYTES = 512;
 
-/** Rejects control characters and lone surrogates, which some databases change, so that different ids could become equal. */
+/** Some databases change control characters and lone surrogates, so two different ids could become equal. */
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
-/** Whether a value is valid as the id, type or ordering key of an event. */
 export function isName(value: unknown): value is string {
   if (typeof value !== 'string' || !NAME.test(value)) return false;
   // A UTF-16 code unit takes up at most three bytes in UTF-8.
@@ -85,7 +83,7 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/** Returns which fields are missing or invalid, `[]` if the value isn't an object, or `null` if it is a valid event. */
+/** Returns `[]` if the value isn't an object, or `null` if the value is a valid event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -100,9 +98,9 @@ export function wrongFields(value: unknown): readonly string[] | null {
 }
 
 /**
- * Parses the body of a delivery. Verify its signature first.
+ * Parses the body of a delivery. Verify the delivery's signature first.
  *
- * @param body - the raw bytes of the body: JSON in UTF-8.
+ * @param body - the raw bytes of the body, which must be JSON in UTF-8.
  * @returns the event as the service sent it, including any extra keys, and whether its type is known.
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
  */
@@ -113,7 +111,6 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Like {@link parseEvent}, but returns the event together with the JSON text that inboxes store. */
 export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
   let value: unknown;
@@ -135,21 +132,20 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/** The type of the test events from `stablehooks doctor`. A receiver responds with `ignored` and stores nothing. */
+/** The type of test events from `stablehooks doctor`, which a receiver ignores and doesn't store. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** Whether the id belongs to an event that `stablehooks doctor` sent. The service doesn't list such events. */
+/** The service doesn't list the events that `stablehooks doctor` sends. */
 export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 
-/** The JSON text that the inbox stored for each event. It is kept because `JSON.parse` rounds large numbers. */
+/** The JSON text that the inbox stored for each event, kept because `JSON.parse` loses precision for large numbers. */
 const texts = new WeakMap<UnknownEvent, string>();
 
 /**
- * Returns an event as JSON. If an inbox returned the event, the result is the text that the inbox stored, unless you have
- * changed the event since then.
+ * Returns an event as JSON. For an event that an inbox returned, the result is the text that the inbox stored, unless you
+ * have changed the event since.
  *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the event can't be serialized, for example because it is nested too
- * deeply.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the event can't be serialized (it may be nested too deeply).
  */
 export function encodeEvent(event: UnknownEvent): string {
   const text = texts.get(event);
@@ -162,7 +158,6 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
-/** Parses a text that an inbox stored. Returns `null` unless the text is the JSON of an event with this id. */
 export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
   const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
   if (event?.id !== id || typeof event.type !== 'string' || !isDateTime(event.created_at)) return null;
@@ -170,7 +165,6 @@ export function decodeEvent(id: string, json: string | null): UnknownEvent | nul
   return event;
 }
 
-/** Parses JSON, or returns `undefined` if the text isn't JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -199,7 +193,7 @@ export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
-/** A problem that a schema found in a value, and the path to the part of the value that has the problem. */
+/** A problem that a schema found in a value, and the path to the invalid part of the value. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;

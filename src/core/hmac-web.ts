@@ -1,4 +1,4 @@
-/** The functions of hmac-node.ts for platforms that only have WebCrypto. Its `verify` compares in constant time. */
+/** For platforms that have only WebCrypto, whose `verify` compares in constant time. */
 
 export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), body as BufferSource));

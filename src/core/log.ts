@@ -1,11 +1,10 @@
-/** Writes log lines for operators and calls the app's observers. Errors in loggers and observers don't affect events. */
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
-/** The maximum length of a line, in characters. There is a limit because a handler's error can quote a whole response. */
+/** In characters. A handler's error can quote a whole response. */
 const MAX_LINE = 10_000;
 
-/** Writes one line. If the logger throws, the error is ignored, because it can't be reported anywhere else. */
+/** An error thrown by the logger is ignored, because it can't be reported anywhere else. */
 export async function log(logger: Logger, level: 'warn' | 'error', line: string): Promise<void> {
   const rest = line.length > MAX_LINE ? `… (${line.length - MAX_LINE} more characters)` : '';
   try {
@@ -13,7 +12,6 @@ export async function log(logger: Logger, level: 'warn' | 'error', line: string)
   } catch {}
 }
 
-/** Calls one of the app's observers. If the observer throws, the error is logged with the option's name and then ignored. */
 export async function notify<Value>(
   option: string,
   observer: (value: Value) => unknown,

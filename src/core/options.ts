@@ -1,16 +1,13 @@
-/** Checks the options of every factory: refuses unknown names and invalid values, and fills in defaults. */
 import { ConfigError } from './errors.js';
 
 export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
   readonly accepts: (value: unknown) => boolean;
-  /** The value to use if the option is left out, or `undefined` if the option has no default. */
   readonly default: Default;
   readonly required?: boolean;
 }
 
-/** One rule for each option. The compiler reports options that have no rule. */
 type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
 
 type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
@@ -19,9 +16,7 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
     : Exclude<Options[Name], undefined>;
 };
 
-/**
- * Checks options and fills in the defaults. An option that is `undefined` counts as left out. Messages never quote values.
- */
+/** Messages never quote an option's value, which can be a secret. */
 export function readOptions<const Options extends object, const Rules extends OptionRules<Options>>(
   where: string,
   options: Options,
@@ -58,7 +53,7 @@ export function rule<Default = undefined>(
   return { expected, accepts, default: fallback as Default };
 }
 
-/** An integer, by default at least 1 and at most 2,147,483,647, which is the longest time in ms that a timer accepts. */
+/** The default maximum, 2,147,483,647, is the longest delay in ms that a timer accepts. */
 export function integer<const Default extends number | undefined = undefined>(
   bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
 ): OptionRule<Default> {
@@ -87,17 +82,15 @@ export function oneOf<const Default extends string | undefined = undefined>(
 export const func = <Default = undefined>(fallback?: Default) =>
   rule('a function', (value) => typeof value === 'function', fallback);
 
-/** An `AbortSignal`, even from another realm, such as a test environment that has its own globals. */
+/** Also accepts an `AbortSignal` from another realm, such as a test environment that has its own globals. */
 export const abortSignal = <Default = undefined>(fallback?: Default) =>
   rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
 
-/** A valid `Date`, even from another realm. */
 export const date = () =>
   rule('a valid Date', (value) => tagOf(value) === 'Date' && !Number.isNaN(Number(value)));
 
 const tagOf = (value: unknown) => Object.prototype.toString.call(value).slice(8, -1);
 
-/** @param expected - describes an object that has these methods, as in "an inbox, such as memoryInbox()". */
 export function withMethods<Default = undefined>(
   expected: string,
   methods: readonly string[],
@@ -107,6 +100,5 @@ export function withMethods<Default = undefined>(
   return rule(expected, accepts, fallback);
 }
 
-/** An inbox that has at least these methods. */
 export const inboxWith = (...methods: readonly string[]) =>
   required(withMethods('an inbox, such as sqliteInbox(db)', methods));

@@ -1,10 +1,7 @@
 /**
- * The interfaces of inboxes, queues and loggers. An `Inbox` stores events by `event.id`, so that each event takes effect
- * once. A `Queue` passes events to workers. A `Logger` receives log lines for operators.
- *
  * Callers pass durations instead of times, and only the inbox reads a clock, so the clocks of different machines don't have
- * to agree. Unless their description says otherwise, methods reject only with errors from the driver, and the receiver
- * turns these errors into `ERR_INBOX_FAILED`.
+ * to agree. Unless their description says otherwise, methods reject only with errors from the driver, which the receiver
+ * turns into `ERR_INBOX_FAILED`.
  */
 import type { Awaitable } from './awaitable.js';
 import type { UnknownEvent } from './events.js';
@@ -12,10 +9,9 @@ import type { UnknownEvent } from './events.js';
 /**
  * The state of an event in the inbox.
  *
- * - `received`: the event is stored and waits to run, either for the first time or again.
+ * - `received`: the event is stored and is waiting to run, either for the first time or again.
  * - `leased`: a process is running the event under a lease, which has a fencing token and an expiry time.
- * - `done`: the event was handled, ignored, discarded or imported. Its id is kept permanently, even after the event is
- *   pruned.
+ * - `done`: the event was handled, ignored, discarded or imported. Its id is never deleted, even if the event is pruned.
  * - `failed`: the last attempt failed. The event runs again at its retry time.
  * - `dead`: the event was dead-lettered. It doesn't run again until you requeue it.
  * - `parked`: the event's type was unknown when the event was received.
@@ -68,9 +64,9 @@ export type Claim =
     };
 
 /**
- * The result of recording an event: `new`, or the event's state if the inbox already had the event. `running` means that
- * the event's first attempt has an open transaction, or that another call is storing the event. In both cases, it isn't
- * known yet whether the event will be stored.
+ * The result of recording an event: `new`, or the event's state if the inbox already had the event. `running` means that the
+ * event's first attempt has an open transaction, or that another call is storing the event. In both cases, it is not yet
+ * known whether the event will be stored.
  */
 export type RecordResult = 'new' | 'running' | InboxState;
 
@@ -78,7 +74,7 @@ export type RecordResult = 'new' | 'running' | InboxState;
 export interface ClaimOptions {
   readonly leaseMs: number;
   readonly origin: Origin;
-  /** The event's JSON exactly as it arrived. It is stored unchanged. @default the event, serialized */
+  /** The event's JSON exactly as it arrived. The inbox stores it unchanged. @default the event, serialized */
   readonly json?: string | undefined;
   /** Whether a failed event can be claimed before its retry time. @default false */
   readonly early?: boolean | undefined;
@@ -109,7 +105,7 @@ export interface FailOptions {
   readonly retryAfterMs: number | null;
   /** The error text for operators. The inbox keeps 1,000 characters, and replaces NUL and lone surrogates with U+FFFD. */
   readonly error: string;
-  /** Set this if the handler threw `RetryLater`. @default none, because the attempt failed */
+  /** Set this if the handler threw `RetryLater`. @default none: the attempt failed */
   readonly later?: { readonly maxAgeMs: number } | undefined;
 }
 
@@ -128,14 +124,10 @@ export interface StoreOptions {
 
 /** Stores events, and makes sure that each event takes effect only once. */
 export interface Inbox<Tx = undefined> {
-  /** Whether stored events are kept when this process restarts. */
+  /** Whether stored events survive a restart of this process. */
   readonly durable: boolean;
 
-  /**
-   * Whether {@link transaction} runs its effect synchronously. If so, handlers must be synchronous as well.
-   *
-   * @default false
-   */
+  /** Whether {@link transaction} runs its effect synchronously. Handlers must then be synchronous too. @default false */
   readonly synchronous?: boolean | undefined;
 
   /**
@@ -143,23 +135,22 @@ export interface Inbox<Tx = undefined> {
    *
    * If several processes claim an event at the same time, exactly one claim returns `claimed`. An event can't be claimed if
    * it is `done` or `dead`, if its lease hasn't expired, or if it is `failed` and isn't due yet. Only a claim that returns
-   * `claimed` uses up an attempt. A claim that returns anything except `claimed` or `waiting` changes nothing. A claim
-   * never waits for a handler: it returns `leased` if the event's transaction is open, or if another call is changing the
-   * event.
+   * `claimed` uses up an attempt. A claim changes something only if it returns `claimed` or `waiting`. A claim never waits
+   * for a handler: it returns `leased` if the event's transaction is open, or if another call is changing the event.
    *
-   * A `key` is stored with the event and replaces any earlier key. While another event with that key has a lease that
-   * hasn't expired, a claim that would otherwise succeed returns `waiting`. The waiting event is stored as `received` and
-   * becomes due when the lease of the other event expires. Of several waiting events, the event that was created first
-   * becomes due earlier, as soon as the attempt at the leased event ends. Once that lease has expired, a claim for another
-   * event with the key succeeds. The expired lease is then lost, and the event that had it waits as well.
+   * A `key` is stored with the event and replaces any earlier key. While another event with the same key has an unexpired
+   * lease, a claim that would otherwise succeed returns `waiting`. The waiting event is stored as `received` and becomes due
+   * when the lease of the other event expires. If several events are waiting, the one that was created first becomes due
+   * earlier, as soon as the attempt at the leased event ends. Once the lease has expired, a claim for another event with the
+   * same key succeeds. The expired lease is then lost, and its event waits as well.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
 
   /**
    * Marks the event as done. Returns `false` and changes nothing if the lease was lost.
    *
-   * If the lease has a key, the same operation makes the next waiting event with that key due. The next event is the event
-   * that was created first or, among events that were created at the same time, the event that was received first.
+   * If the lease has a key, the same operation makes the next waiting event with that key due. The next event is the one
+   * that was created first or, if several were created at the same time, the one that was received first.
    */
   complete(lease: Lease): Awaitable<boolean>;
 
@@ -179,19 +170,19 @@ export interface Inbox<Tx = undefined> {
    * Runs the effect in a transaction that also marks the event as done, if the lease's token is still valid.
    *
    * Only inboxes with transactions have this method. The receiver calls it instead of {@link complete}. If the lease was
-   * lost, it rolls back the effect and resolves to `false`. If `effect` fails, it rolls back the transaction and rejects
-   * with the same error. The transaction ends when `effect` ends. If the database library makes it possible, statements
-   * that are sent later are rejected. With a synchronous driver, `effect` is synchronous.
+   * lost, this method rolls back the effect and resolves to `false`. If `effect` fails, this method rolls back the
+   * transaction and rejects with the same error. The transaction ends when `effect` ends. Statements that are sent later are
+   * rejected if the database library makes this possible. With a synchronous driver, `effect` is synchronous.
    *
    * Rejects with `ERR_HANDLER_FAILED` if the handler caused the rollback, for example by violating a constraint that is
-   * checked at COMMIT. Rejects with a `PermanentError` if the handler ended the transaction itself. The handler's later
-   * statements may then be committed already, and another attempt could repeat them.
+   * checked at COMMIT. Rejects with a `PermanentError` if the handler ended the transaction itself. In that case, the
+   * handler's later statements may already be committed, and another attempt could repeat them.
    */
   transaction?(lease: Lease, effect: (tx: Tx) => Awaitable<void>): Awaitable<boolean>;
 
   /**
-   * Runs an effect in a transaction like the one for a first attempt, and rolls back the transaction. The effect always
-   * rejects, and this method rejects with the same error. Only inboxes with {@link transaction} have this method.
+   * Runs an effect in the same kind of transaction as a first attempt, and then rolls back that transaction. The effect
+   * always rejects, and this method rejects with the same error. Only inboxes with {@link transaction} have this method.
    */
   rehearse?(effect: (tx: Tx) => Awaitable<never>, options: { readonly leaseMs: number }): Awaitable<void>;
 
@@ -218,7 +209,7 @@ export interface Inbox<Tx = undefined> {
    * durable once this method resolves.
    *
    * Returns `false` and changes nothing if the lease was lost, if the step already has a result, or, with `null`, if the
-   * step has already begun. This method neither locks the event nor waits until other calls have unlocked it.
+   * step has already begun. This method neither locks the event nor waits for other calls to unlock the event.
    */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Awaitable<boolean>;
 
@@ -239,19 +230,17 @@ export interface Inbox<Tx = undefined> {
   ): Awaitable<readonly RecordResult[]>;
 
   /**
-   * Records events that have no handler in this process. Like {@link record}, it returns one result per event, in the same
+   * Records events that have no handler in this process as `done`, without an attempt. Existing events don't change,
+   * whatever their state, because another process might have a handler for them. Returns one result per event, in the same
    * order.
-   *
-   * New events become `done` without an attempt. Existing events don't change, whatever their state, because another
-   * process might have a handler for them.
    */
   ignore(events: readonly UnknownEvent[], options: StoreOptions): Awaitable<readonly RecordResult[]>;
 
   /**
    * Takes up to `limit` due events of the given `types`, starting with the most overdue event, and makes these events
-   * `received`, so that they can be claimed. Their numbers of attempts don't change. An event is due if it is `received` or
-   * `failed` and its time has come, if it is `leased` and its lease has expired, or if it is `parked`. If a taken event had
-   * a lease, the token of that lease becomes invalid. Ordering keys are checked later, by {@link claim}.
+   * `received`, so that they can be claimed. Their attempt counts don't change. An event is due if it is `received` or
+   * `failed` and its due time has come, if it is `leased` and its lease has expired, or if it is `parked`. If a taken event
+   * had a lease, the token of that lease becomes invalid. Ordering keys are checked later, by {@link claim}.
    *
    * The operation is atomic, and the returned events aren't due again until `visibilityTimeoutMs` has passed, so two
    * callers don't receive the same event at the same time.
@@ -266,7 +255,7 @@ export interface Inbox<Tx = undefined> {
   readNote(name: string): Awaitable<string | null>;
 
   /**
-   * Writes a note. The text must not contain NUL or lone surrogates, and the inbox doesn't interpret it. If you pass a
+   * Writes a note. The inbox doesn't interpret the text, which must not contain NUL or lone surrogates. If you pass a
    * `holder` that wasn't the last to lease the note, this method returns `false` and changes nothing. The check and the
    * write are one atomic operation.
    */
@@ -287,10 +276,7 @@ export interface InboxAttempt {
   /** The attempt's number, starting at 1, or 0 if an operator discarded or requeued the event before its first attempt. */
   readonly attempt: number;
   readonly startedAt: number;
-  /**
-   * When the attempt ended. If a first attempt succeeded in a transaction, this time equals `startedAt`, because the inbox
-   * records the attempt when the transaction begins.
-   */
+  /** When the attempt ended. If a first attempt succeeded in a transaction, this time equals `startedAt`. */
   readonly endedAt: number;
   /**
    * `later`: the handler threw `RetryLater`, so the attempt doesn't count. `lapsed`: the lease expired before the attempt
@@ -338,8 +324,8 @@ export interface InboxRecord {
 }
 
 /**
- * Selects the events that match all given conditions. A condition that is present with the value `undefined` is rejected.
- * Times are in epoch ms, and refer to the inbox's clock.
+ * Selects the events that match all given conditions. A condition whose value is `undefined` is rejected. Times are in epoch
+ * ms, and refer to the inbox's clock.
  */
 export interface InboxFilter {
   readonly ids?: readonly string[] | undefined;
@@ -351,16 +337,13 @@ export interface InboxFilter {
   readonly receivedSince?: number | undefined;
   /** Only events that were received before this time. */
   readonly receivedUntil?: number | undefined;
-  /**
-   * Only events whose state last changed at or after this time. A dead event's state last changed when the event became
-   * dead.
-   */
+  /** Only events whose state last changed at or after this time. */
   readonly updatedSince?: number | undefined;
   /** Only events whose state last changed before this time. */
   readonly updatedUntil?: number | undefined;
   /** Only events that are due before this time, or whose lease expires before this time. */
   readonly dueUntil?: number | undefined;
-  /** Only events whose last error contains this text. Upper and lower case must match. */
+  /** Only events whose last error contains this text. The match is case-sensitive. */
   readonly error?: string | undefined;
   /** Only ignored events, all of which are `done`. */
   readonly ignored?: true | undefined;
@@ -375,18 +358,16 @@ export interface InboxCount {
 }
 
 /**
- * Methods for operators. The receiver and the poller can process events without these methods.
- *
- * Methods that take options check them before they read or change anything. If an option is missing, unknown or invalid,
- * they reject with a `ConfigError` (`ERR_CONFIG_INVALID`).
+ * Methods for operators. The receiver and the poller can process events without these methods. If an option is missing,
+ * unknown or invalid, a method rejects with a `ConfigError` (`ERR_CONFIG_INVALID`) before it reads or changes anything.
  */
 export interface InboxOperations {
   /** Returns the record of one event, or `undefined` if the inbox doesn't have the event. */
   find(id: string): Promise<InboxRecord | undefined>;
   /**
-   * Lists up to `limit` records, sorted by `receivedAt` and then by id. It returns fewer than `limit` records only if there
-   * are no more. To get the next page, pass the id of the last record as `after`, even if that record no longer matches the
-   * filter. Without `state`, it lists events in every state.
+   * Lists up to `limit` records, sorted by `receivedAt` and then by id. It returns fewer than `limit` records only if no
+   * more records match. To get the next page, pass the id of the last record as `after`, even if that record no longer
+   * matches the filter. Without `state`, it lists events in every state.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox doesn't have the event `after`, for example because a full
    * memory inbox has forgotten it. Start again without `after`.
@@ -397,7 +378,7 @@ export interface InboxOperations {
       readonly after?: string | undefined;
       /** @default 'oldest' */
       readonly order?: 'oldest' | 'newest' | undefined;
-      /** `false` doesn't read the events, so every `event` is `null`. This is faster if payloads are large. @default true */
+      /** Pass `false` to set every `event` to `null`, which is faster if payloads are large. @default true */
       readonly withEvents?: boolean | undefined;
     },
   ): Promise<readonly InboxRecord[]>;
@@ -407,14 +388,14 @@ export interface InboxOperations {
   steps(id: string): Promise<readonly InboxStep[]>;
   /**
    * Requeues `dead` and `failed` events, or, with `ignored`, only ignored events. Requeued events become `received` and due
-   * now, and their attempts are counted from 0 again. A `leased` event is requeued only if its lease has expired, if its
-   * lease was written by a clock that was ahead, or if you pass `force`. Other events don't change. Resolves to the number
-   * of requeued events, which is 0 or 1 for an id, and at most `limit` for a filter. The events that were received first
-   * are requeued first.
+   * now, and their attempt counts start again at 0. A `leased` event is requeued only if its lease has expired, if its lease
+   * was set by a clock that was running ahead, or if you pass `force`. Other events don't change. Resolves to the number of
+   * requeued events, which is 0 or 1 for an id, and at most `limit` for a filter. Events are requeued in the order in which
+   * they were received.
    *
-   * If a step of an event began but recorded no result, the event is requeued only if `steps` says what to do about each
-   * such step. Pass `done` if the step's effect happened (the step then returns `undefined`), or `again` to run the step
-   * again. Other steps don't change.
+   * If a step of an event began but recorded no result, the event is requeued only if `steps` resolves each such step. Pass
+   * `done` if the step's effect happened (the step then returns `undefined`), or `again` to rerun the step. Other steps
+   * don't change.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when `steps` is given and `ids` doesn't contain exactly one id.
    */
@@ -424,24 +405,15 @@ export interface InboxOperations {
       | (InboxFilter & {
           /** At most 10,000. @default 1_000 */
           readonly limit?: number | undefined;
-          /**
-           * For each step that began but recorded no result: `done` if its effect happened, or `again` to run it again.
-           * Allowed only when you requeue a single event.
-           *
-           * @default none
-           */
+          /** How to resolve steps that began but recorded no result, if you requeue a single event. @default none */
           readonly steps?: Readonly<Record<string, 'done' | 'again'>> | undefined;
-          /**
-           * Who requeues the events. The history keeps the first 1,000 characters of `by` and of `reason`.
-           *
-           * @default not recorded
-           */
+          /** Who requeues the events. The history keeps 1,000 characters of `by` and `reason` each. @default not recorded */
           readonly by?: string | undefined;
           /** Why the events are requeued. Allowed only together with `by`. */
           readonly reason?: string | undefined;
           /**
-           * Whether to requeue events even if their leases haven't expired. Their handlers might still be running, so their
-           * effects could happen twice.
+           * Whether to requeue events even if their leases haven't expired. The events' handlers might still be running, so
+           * the effects could happen twice.
            * @default false
            */
           readonly force?: boolean | undefined;
@@ -451,9 +423,9 @@ export interface InboxOperations {
    * Discards events that must not run. Events that are `received`, `failed`, `dead` or `parked` become `done`. Until these
    * events are pruned, their history says who discarded them and why. If a discarded event is delivered again, it counts as
    * a duplicate. The handler of a `leased` event might be running, so a `leased` event is discarded only if its lease has
-   * expired, if its lease was written by a clock that was ahead, or if you pass `force`. Resolves to the number of
-   * discarded events, which is at most `limit`. The events that were received first are discarded first. You must pass at
-   * least one condition of the filter.
+   * expired, if its lease was set by a clock that was running ahead, or if you pass `force`. Resolves to the number of
+   * discarded events, which is at most `limit`. Events are discarded in the order in which they were received. You must pass
+   * at least one condition of the filter.
    */
   discard(
     options: InboxFilter & {
@@ -463,7 +435,7 @@ export interface InboxOperations {
       /** At most 10,000. @default 1_000 */
       readonly limit?: number | undefined;
       /**
-       * Whether to discard events even if their leases haven't expired. Their handlers might still be running, so their
+       * Whether to discard events even if their leases haven't expired. The events' handlers might still be running, so the
        * effects could still happen.
        *
        * @default false
@@ -494,7 +466,7 @@ export interface Queue {
   enqueue(
     event: UnknownEvent,
     options?: {
-      /** The event's JSON exactly as it arrived. It is passed on unchanged. @default the event, serialized */
+      /** The event's JSON exactly as it arrived. The queue passes it on unchanged. @default the event, serialized */
       readonly json?: string | undefined;
       /** The trace context to pass on with the event, as a W3C `traceparent`. @default none */
       readonly traceparent?: string | undefined;
@@ -502,9 +474,7 @@ export interface Queue {
   ): Promise<void>;
 }
 
-/**
- * Receives log lines for operators. You can pass `console`, or a logger from pino, Fastify or winston, without a wrapper.
- */
+/** Receives log lines for operators. `console` and loggers from pino, Fastify or winston work without a wrapper. */
 export interface Logger {
   warn(message: string): void;
   error(message: string): void;

@@ -1,4 +1,4 @@
-/** Awaits a driver's result. If the driver rejects, the error's command is removed, because it contains the payload. */
+/** Removes the command from a driver's error, because the command contains the payload. */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;
@@ -7,7 +7,7 @@ export async function redactCommand<Value>(answer: Promise<Value>): Promise<Valu
   }
 }
 
-/** Copies an error without its command. ioredis adds the command as a property; Upstash adds it to the message. */
+/** ioredis adds the command as a property, and Upstash adds it to the message. */
 function withoutCommand(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const [message = ''] = error.message.split(', command was:');

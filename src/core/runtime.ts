@@ -1,4 +1,3 @@
-/** Time, timers and randomness, either from the platform or from the replacements that a test passes. */
 import { deferred } from './awaitable.js';
 import type { OptionRule } from './options.js';
 
@@ -12,13 +11,13 @@ export interface Runtime {
   random(): number;
   /** Returns a unique id. @default crypto.randomUUID */
   uuid(): string;
-  /** Calls `callback` once after `ms`, and returns a timer. @default setTimeout, with a maximum of 24 days */
+  /** Calls `callback` once after `ms`, and returns the timer. @default setTimeout, with a maximum of 24 days */
   setTimeout(callback: () => void, ms: number): unknown;
   /** Cancels a timer. If the timer has already fired, this does nothing. @default clearTimeout */
   clearTimeout(timer: unknown): void;
 }
 
-/** The longest time that a platform timer accepts, in ms. A timer with a longer time would fire immediately. */
+/** In ms. A longer timer would fire immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Replacements for parts of a {@link Runtime}. The platform provides all other parts. */
@@ -51,19 +50,16 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
-/** Returns a runtime. If `now` is given but `elapsed` isn't, the runtime also uses `now` to measure elapsed time. */
+/** If `now` is replaced but `elapsed` isn't, `now` also measures elapsed time. */
 export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
   const runtime = toRuntime(given);
   return given.now && !given.elapsed ? { ...runtime, elapsed: runtime.now } : runtime;
 }
 
-/** How far the clock must jump, in ms, before the times of leases are shifted by the same amount. */
+/** In ms. Smaller jumps of the clock don't shift leases. */
 const JUMP_MS = 1_000;
 
-/**
- * Returns a function that reads the clock. If the clock has jumped since the last call, that function first calls `shift`,
- * so that leases keep their duration.
- */
+/** Calls `shift` after the clock has jumped, so that leases keep their duration. */
 export function watchClock(
   { now, elapsed }: Pick<Runtime, 'now' | 'elapsed'>,
   shift: (ms: number) => void,
@@ -84,7 +80,7 @@ interface AsyncContext {
   readonly AsyncLocalStorage?: { snapshot(): <Result>(run: () => Result) => Result };
 }
 
-/** Runs work outside of any request, in the async context in which this module was loaded. */
+/** Runs work in the async context in which this module was loaded. */
 export const outsideRequests = snapshot();
 
 function snapshot(): <Result>(run: () => Result) => Result {
@@ -99,10 +95,7 @@ export interface Moment {
   readonly now: number;
 }
 
-/**
- * Returns how long ago a moment was, in ms. It uses the longer of two measurements, because `elapsed` stops while a machine
- * is suspended, and because the clock behind `now` can be set back.
- */
+/** The longer of two measurements, because `elapsed` stops while a machine is suspended, and `now` can be set back. */
 export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
   return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
@@ -114,15 +107,11 @@ export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms:
   return timer;
 }
 
-/** Resolves after the event loop has had a turn to do other work. */
 export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promise<void> {
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }
 
-/**
- * Waits for `work` for at most `ms`. If the time is up first, it calls `onTimeUp`, settles in the same way as that call,
- * and ignores the result of `work`.
- */
+/** If time runs out first, settles in the same way as `onTimeUp` and ignores the result of `work`. */
 export function timeLimit<Value, Late = never>(
   work: PromiseLike<Value>,
   ms: number,
@@ -145,7 +134,6 @@ export function timeLimit<Value, Late = never>(
   });
 }
 
-/** Waits until the work has ended or the signal aborts. */
 export async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
   if (signal?.aborted) return;
   const aborted = deferred();

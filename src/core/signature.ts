@@ -1,10 +1,10 @@
-/** Signs and verifies deliveries. A signature is an HMAC-SHA256 over the exact bytes of the body. */
+/** A signature is the HMAC-SHA256 of the exact bytes of the body. */
 import { decodeHex, findSecret, hmac } from 'stablehooks/internal/hmac';
 import type { Awaitable } from './awaitable.js';
 import { decodeBase64, encode, isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';
 
-/** The default name of the signature header. Your service's header has the name of the service in place of SERVICE. */
+/** The default name of the signature header. In the real header, the name of your service takes the place of SERVICE. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
 
 /** All signature encodings. */
@@ -15,13 +15,9 @@ export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
 
 /** How a signature is written as text. The service doesn't specify this format. */
 export interface SignatureFormat {
-  /**
-   * The only encoding to accept. A signature in another encoding counts as malformed.
-   *
-   * @default any: 64 hex digits, or 43 characters of base64 or base64url, with or without padding
-   */
+  /** The only encoding to accept. @default any: 64 hex digits, or 43 characters of base64 or base64url, padded or not */
   readonly encoding?: SignatureEncoding | undefined;
-  /** The text before the encoded bytes, such as `sha256=`. A signature without this text counts as malformed. @default '' */
+  /** The text before the encoded bytes, such as `sha256=`. A signature without it is malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
@@ -31,10 +27,7 @@ export type Secret = string | Uint8Array;
 /** One secret, or several secrets during a rotation. */
 export type Secrets = Secret | readonly Secret[];
 
-/**
- * Returns the secrets for one verification. To reject the delivery of an unknown sender, return `null`. Returning
- * `undefined` is an error, because it usually comes from a mistake in the function.
- */
+/** Returns the secrets for one verification, or `null` to reject an unknown sender. Returning `undefined` is an error. */
 export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
 ) => Secrets | null | Promise<Secrets | null>;
@@ -49,7 +42,7 @@ export interface SignOptions extends SignatureFormat {
 export interface VerifyOptions extends SignatureFormat {
   /**
    * One or more secrets, or a function that returns them. The function is called for every verification, and can cache its
-   * result. All secrets are always compared, so the response time doesn't reveal which secret matched.
+   * result. Every secret is always checked, so the response time doesn't reveal which secret matched.
    */
   readonly secret: Secrets | SecretFunction;
   /** The header name to use in error messages. @default 'X-SERVICE-Signature' */
@@ -60,7 +53,7 @@ export interface VerifyOptions extends SignatureFormat {
 export interface Verified {
   /** The bytes that were signed. */
   readonly body: Uint8Array;
-  /** The index of the secret that matched, starting at 0. Once secret 1 matches every delivery, you can remove secret 0. */
+  /** The index of the secret that matched. Once every delivery matches the new secret, you can remove the old one. */
   readonly secretIndex: number;
 }
 
@@ -81,10 +74,10 @@ export async function sign(
 }
 
 /**
- * Verifies the signature of a body. It resolves only if the signature is valid, and compares signatures in constant time.
+ * Verifies the signature of a body. Resolves only if the signature is valid, and compares signatures in constant time.
  *
  * Pass the bytes as they arrived: a body that you parse and serialize again no longer matches its signature. If `signature`
- * is an array, as Node passes it for some repeated headers, the signature counts as malformed.
+ * is an array, which Node passes for some repeated headers, the signature is treated as malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` or `ERR_SIGNATURE_MISMATCH`, or
  * `ERR_SECRET_UNKNOWN` when the `secret` function returns `null`. Rejecting an unknown sender takes as long as rejecting a
@@ -103,10 +96,7 @@ export async function verifySignature(
   return { body, secretIndex: await matchSecret(body, mac, source) };
 }
 
-/**
- * Returns the index of the secret that produced `mac`. If {@link findSecret} is synchronous, so is this function, because
- * awaiting a promise would add 5 % to the time for a short body.
- */
+/** Synchronous if {@link findSecret} is, because awaiting a promise would add 5 % to the time for a short body. */
 export function matchSecret(
   body: Uint8Array,
   mac: Uint8Array,
@@ -136,10 +126,9 @@ function orMismatch(secretIndex: number): number {
   );
 }
 
-/** Compared if the sender is unknown, so that rejecting the delivery takes as long as for a known sender. */
+/** Checked if the sender is unknown, so that rejecting the delivery takes as long as it does for a known sender. */
 const DECOY = ['decoy'] as const;
 
-/** @throws {ConfigError} when a secret is missing, empty, all zeros, surrounded by white space or of the wrong type. */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   // The array is copied, because methods such as `map` skip holes in an array.
@@ -158,9 +147,7 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   );
 }
 
-/**
- * Whether a secret is usable. HMAC treats a key of zeros like an empty key. White space at either end is usually a mistake.
- */
+/** HMAC treats a key of zeros like an empty key, and white space at either end is usually a mistake. */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? /[^\0]/.test(secret) && secret === secret.trim()
@@ -179,7 +166,6 @@ async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | n
   return secrets === null ? null : toSecrets(secrets);
 }
 
-/** Decodes the 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED` */
 export function decodeSignature(
   signature: unknown,
   { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,

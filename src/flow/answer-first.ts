@@ -1,6 +1,3 @@
-/**
- * `answer: 'recorded'`: a delivery gets its response once the event is durably stored. The handler runs after the response.
- */
 import { nextTurn } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
 import { hasHandler } from '../receiver/options.js';
@@ -18,7 +15,7 @@ export function answerFirst(next: Dispatch, parts: CoreParts): Dispatch {
   };
 }
 
-/** Stores a delivery if no slot is free, so that a burst of events waits in the inbox, not in this process's memory. */
+/** If no slot is free, a burst of events waits in the inbox instead of in the memory of this process. */
 export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   return async (work) => {
     const recorded = await store.recordOne(work, 0);
@@ -27,9 +24,7 @@ export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   };
 }
 
-/**
- * Keeps the invocation alive until the events that waited for the handler or its slot have run. Waiting takes up no slot.
- */
+/** Keeps the invocation alive, without a slot, until events that waited for this handler or its slot have run. */
 export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   return async (work) => {
     const { result, rest } = await next(work);

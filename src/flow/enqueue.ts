@@ -1,4 +1,3 @@
-/** The option `queue`: events are recorded and enqueued, and workers run them. */
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import { resultOf } from '../receiver/dispatch.js';
@@ -6,10 +5,7 @@ import { type Enqueue, wrap } from '../receiver/layers.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/**
- * Enqueues known events. If this process ends after it has recorded an event, but before it has enqueued that event,
- * `redrive` enqueues the event once `leaseMs` has passed.
- */
+/** If this process ends between recording and enqueuing an event, `redrive` enqueues it once `leaseMs` has passed. */
 export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): Dispatch {
   const { queue, use, leaseMs } = settings;
   if (queue === undefined) return next;

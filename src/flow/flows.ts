@@ -1,7 +1,4 @@
-/**
- * Composes the layers through which authentic events pass, once per receiver. Each layer wraps the next layer, or is left
- * out if its option isn't set.
- */
+/** Each layer wraps the next one, or is left out if its option isn't set. */
 import { createDispatch } from '../receiver/dispatch.js';
 import type { CoreParts, Flows } from '../receiver/parts.js';
 import { answerFirst, awaitIdle, storeForLater } from './answer-first.js';

@@ -2,10 +2,7 @@ import { hasHandler } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/**
- * Limits how many handlers run at a time. If no slot is free, a delivery goes to `whenFull`, or is refused as `busy` if
- * there is no such function. Stored events and jobs wait for a slot.
- */
+/** If no slot is free, a delivery goes to `whenFull` or is rejected as `busy`, but stored events and jobs wait. */
 export function limitConcurrency(
   next: Dispatch,
   { slots, settings }: CoreParts,

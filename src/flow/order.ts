@@ -1,4 +1,3 @@
-/** The option `orderingKey`: at most one event per key runs at a time, in all processes that share the inbox. */
 import {
   isKnownEvent,
   isName,
@@ -11,7 +10,7 @@ import type { OrderingKey } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** Returns a function that finds an event's key. It never throws: if `orderingKey` throws, `checkKey` fails the attempt. */
+/** Never throws: if `orderingKey` throws, `checkKey` fails the attempt. */
 export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => string | undefined {
   return (event) => {
     try {
@@ -22,10 +21,7 @@ export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => stri
   };
 }
 
-/**
- * Fails an attempt if the event's key has changed since the event was claimed, because two events with the same key could
- * otherwise run at the same time.
- */
+/** If an event's key changed after the claim, two events with the same key could run at the same time. */
 export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
   return (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {
@@ -37,7 +33,7 @@ export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandl
   };
 }
 
-/** Wakes the redriver after an attempt, because the next event with the same key may be due. */
+/** The next event with the same key may be due. */
 export function wakeAfter(next: Dispatch, { settings, redriver }: CoreParts): Dispatch {
   if (settings.orderingKey === undefined) return next;
   return async (work) => {
@@ -48,12 +44,11 @@ export function wakeAfter(next: Dispatch, { settings, redriver }: CoreParts): Di
   };
 }
 
-/** @throws {TypeError} when `orderingKey` returns an invalid key. */
 function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefined {
   const key: unknown = orderingKey(event);
   if (key === undefined || key === null) return undefined;
   if (isName(key)) return key;
   throw new TypeError(
-    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} UTF-8 bytes without control characters.`,
+    `orderingKey must return undefined, null or a string that is 1 to ${MAX_NAME_BYTES} bytes long in UTF-8 and contains no control characters.`,
   );
 }

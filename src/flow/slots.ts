@@ -1,9 +1,8 @@
-/** The slots that `maxConcurrency` provides. Each handler that is running in this process takes up one slot. */
 import { deferred } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { orAborted, type Runtime } from '../core/runtime.js';
 
-/** The maximum `retryAfterMs` if all slots are taken. The actual value is random, which spreads out bursts. */
+/** In ms. The actual wait is random and no longer than this, to spread out bursts. */
 const RETRY_MS = 5_000;
 
 export class Slots {
@@ -11,7 +10,7 @@ export class Slots {
   free: number;
   readonly #runtime: Runtime;
   #released = deferred();
-  /** One pending wait per signal. Waits are shared, because Node warns of a leak if a signal has eleven listeners. */
+  /** One pending wait per signal, because Node warns of a leak if a signal has eleven listeners. */
   readonly #waits = new Map<AbortSignal | undefined, Promise<void>>();
 
   constructor(count: number, runtime: Runtime) {
@@ -20,12 +19,10 @@ export class Slots {
     this.#runtime = runtime;
   }
 
-  /** @throws {StablehooksError} `ERR_RECEIVER_BUSY` when no slot is free. */
   assertFree(): void {
     if (this.free === 0) throw this.#busy();
   }
 
-  /** Takes a slot as soon as a slot is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
   async take(signal: AbortSignal | undefined): Promise<void> {
     while (this.free === 0) {
       if (signal?.aborted) throw this.#busy();
@@ -34,7 +31,6 @@ export class Slots {
     this.free -= 1;
   }
 
-  /** Resolves when the next slot is released, or when the signal aborts. */
   freed(signal: AbortSignal | undefined): Promise<void> {
     const wait = this.#waits.get(signal) ?? orAborted(this.#released.promise, signal);
     this.#waits.set(signal, wait);

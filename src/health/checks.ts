@@ -1,4 +1,3 @@
-/** The health checks. Each check turns facts about an inbox into a finding and the most likely fix. */
 import { describeReason, describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
 import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
@@ -6,7 +5,7 @@ import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type HealthFacts } from './facts.js';
 import type { HealthSettings } from './options.js';
 
-/** The level of a check's result. `neutral` means that there is nothing to check yet. Only `failing` counts as unhealthy. */
+/** The level of a check's result. `neutral` means that there is nothing to check yet. Only `failing` is unhealthy. */
 export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
 
 interface Finding {
@@ -146,10 +145,11 @@ export const CHECKS = {
     }
     if (error !== undefined) {
       const since = lastAttempt.failingSince ?? at;
-      const message = `Polls have failed to read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
+      const message = `Polls have failed to read the event list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
       return { tone: now - since >= dueMs ? 'failing' : 'warning', message };
     }
-    if (now - at <= provenMs) return { tone: 'ok', message: `The last poll read the list at ${toIso(at)}.` };
+    if (now - at <= provenMs)
+      return { tone: 'ok', message: `The last poll read the event list at ${toIso(at)}.` };
     const message = `The last poll ran at ${toIso(at)}. Check that the poller's process is running.`;
     return { tone: 'failing', message };
   },
@@ -165,7 +165,7 @@ export const CHECKS = {
       return { tone: 'failing', message, count: open.length };
     }
     if (state.watermark === null)
-      return { tone: 'neutral', message: 'Not verified yet: no poll has read the list.' };
+      return { tone: 'neutral', message: 'Not verified yet: no poll has read the event list.' };
     return { tone: 'ok', message: 'No gap is open.', count: 0 };
   },
 
@@ -188,7 +188,7 @@ export const CHECKS = {
 /** How far the clocks of two machines can differ before the check fails, in ms. */
 const CLOCK_MS = 60_000;
 
-/** The age, in ms, at which a result of `findOwed` is stale, because a nightly job must have missed a night. */
+/** In ms. An older result of `findOwed` means that a nightly job has missed a night. */
 const OWED_MS = 26 * HOUR_MS;
 
 const REFUSALS: Readonly<Record<string, string>> = {
@@ -216,7 +216,7 @@ function checkCoverage(
   if (watermark === null || watermark === since) {
     if (doubts.length > 0) return { tone: 'failing', message: `Nothing is proven yet, and ${doubt}` };
     const fix = state.lastAttempt
-      ? 'The poller must read the list for lagMs before it can prove anything. The `poll` check says whether it can read the list.'
+      ? 'The poller must read the event list for lagMs before it can prove anything. The `poll` check says whether the poller can read the list.'
       : 'Start a poller (createPoller) with this inbox, and let it run for lagMs.';
     const message = `Not verified yet: no poll has proven that every event arrived. ${fix}`;
     return { tone: requirePoll && state.lastAttempt === undefined ? 'failing' : 'neutral', message };
@@ -224,12 +224,12 @@ function checkCoverage(
   if (now - watermark > provenMs) {
     const silent =
       last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-    const message = `${silent}, and no poll has proven anything since ${toIso(watermark)}. Check that the poller is running, that it can read the list, and that the clocks are right. A poll's report says which of these fails.`;
+    const message = `${silent}, and no poll has proven anything since ${toIso(watermark)}. Check that the poller is running, that it can read the event list, and that the clocks are right. A poll's report says which of these fails.`;
     return { tone: 'failing', message };
   }
   const quiet =
     last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-  const proven = `${quiet}. The list proves that nothing is missing up to ${toIso(watermark)}${exceptIn(state.gaps)}.`;
+  const proven = `${quiet}. The event list proves that nothing is missing up to ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     return { tone: 'failing', message: `${proven} But ${doubt}` };
   }
@@ -238,7 +238,6 @@ function checkCoverage(
     : { tone: 'ok', message: proven };
 }
 
-/** Returns the finding that nothing is wrong, or, if the inbox is empty, that nothing is verified yet. */
 function none({ isEmpty }: HealthFacts, message: string): Finding {
   return isEmpty
     ? { tone: 'neutral', message: 'Not verified yet: no event has arrived.' }
@@ -249,14 +248,13 @@ function errorOf(record: InboxRecord | undefined): string {
   return (record?.lastError ?? 'unknown').replace(/\.$/, '');
 }
 
-/** Returns a text such as `transfer.failed 2, transfer.settled 1`. */
 function nameCounts(counts: readonly (readonly [name: string, count: number])[]): string {
   const sums = new Map<string, number>();
   for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
   return [...sums].map(([name, count]) => `${name} ${count}`).join(', ');
 }
 
-/** Returns the tally's counts from the time after `since`, by code or by type. */
+/** Each key of `counts` is a time in epoch ms, a space, and a code or an event type. */
 const countedSince = (counts: TallyNote['refused'], since: number) =>
   Object.entries(counts)
     .filter(([key]) => Number.parseInt(key, 10) > since)

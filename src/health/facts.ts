@@ -1,4 +1,4 @@
-/** The facts that `health` reads from an inbox. It reads only lists of limited length, and counts from an index. */
+/** Reads only lists of limited length, and gets its counts from an index. */
 import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
 import {
@@ -12,7 +12,6 @@ import { HOUR_MS, readTally } from '../receiver/tally.js';
 import { readOwed } from '../reconcile/owed-note.js';
 import type { HealthInbox, HealthSettings } from './options.js';
 
-/** How many events to read at a time, for example to find errors, or to find the last event that was pushed. */
 const SAMPLE = 100;
 
 /** Payloads can be large, and reading a hundred of them would block the event loop of a process that uses SQLite. */
@@ -47,7 +46,6 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
     unwritable: await findUnwritable(inbox),
     /** Received events that have waited for at least `dueMs` without an attempt. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, isBusy),
-    /** Events that are overdue, by state. */
     overdue: { received, failed: await overdue('failed'), leased: await overdue('leased') },
     failing: await readFailing(inbox, counts, now),
     lastDead: (await inbox.list({ ...LEAN, state: 'dead', limit: 1, order: 'newest' }))[0],
@@ -60,7 +58,7 @@ export function countIn(counts: readonly InboxCount[], state: InboxState) {
   return { count, oldest };
 }
 
-/** Returns the error message if the database refuses writes. Nothing is written, because nothing has leased this note. */
+/** Writes nothing, because nothing has leased this note. */
 async function findUnwritable(inbox: HealthInbox): Promise<string | undefined> {
   try {
     await inbox.writeNote('health', '', { holder: 'health' });
@@ -76,7 +74,7 @@ async function findUnwritable(inbox: HealthInbox): Promise<string | undefined> {
 const UNWRITABLE: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836, '53100', 1021, 1114]);
 const SQLITE_UNWRITABLE: ReadonlySet<number> = new Set([8, 13]);
 
-/** Finds the driver's error, which data layers and commands wrap in other errors. */
+/** Data layers and commands wrap the driver's error in other errors. */
 function unwritableCause(error: unknown): unknown {
   const { code, errno, errcode, cause } = Object(error) as Readonly<Record<string, unknown>>;
   const inner = cause === undefined ? undefined : unwritableCause(cause);
@@ -86,7 +84,7 @@ function unwritableCause(error: unknown): unknown {
   return isSqlite || UNWRITABLE.has(code) || UNWRITABLE.has(errno) ? error : undefined;
 }
 
-/** Finds received events that have had no attempt since `until`, except events that are postponed or wait for their key. */
+/** Leaves out events that are postponed or wait for their key. */
 async function findUnrun(
   inbox: HealthInbox,
   until: number,
@@ -110,7 +108,7 @@ const POSTPONED = 'ERR_HANDLER_LATER';
 
 const isPostponed = (error: string | null) => error?.startsWith(POSTPONED) === true;
 
-/** Reads the events that have failed and not succeeded since, including events that are running again now. */
+/** Includes events that failed before and are running again now. */
 async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {
   const hourAgo = Math.max(0, Math.floor(now - HOUR_MS));
   const leased = await inbox.list({ ...LEAN, state: 'leased', error: 'ERR_', limit: SAMPLE });
@@ -128,13 +126,12 @@ async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], no
   };
 }
 
-/** Returns when an event's current series of failed attempts began. */
 function failingSince({ history, attempts, state, updatedAt }: InboxRecord): number {
   const ended = history.slice(-Math.max(1, state === 'leased' ? attempts - 1 : attempts));
   return ended.find(({ result }) => result === 'failed')?.startedAt ?? updatedAt;
 }
 
-/** Returns how many events arrived or ran after `since`, if more than a tenth of these events failed. */
+/** Returns `undefined` unless more than a tenth of the events that arrived or ran after `since` failed. */
 async function readShare(inbox: HealthInbox, failed: number, since: number) {
   const others = async (filter: InboxFilter) =>
     (await inbox.count(filter))

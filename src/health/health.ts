@@ -1,4 +1,3 @@
-/** The health of an inbox. `/healthz`, `status`, the inspector, the metrics and the alerts all report this result. */
 import { exceptIn, toIso } from '../catch-up/gap-text.js';
 import { orUnavailable } from '../core/errors.js';
 import type { InboxCount } from '../core/ports.js';
@@ -10,13 +9,13 @@ import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './
 /** The result of one check, as plain data. */
 export interface HealthCheck {
   /**
-   * - `due`, `leases`: events that no process runs.
+   * - `due`, `leases`: overdue events that no process is running.
    * - `dead`: events that don't run again until you requeue them.
    * - `failing`: handlers that keep failing.
-   * - `refused`: signed deliveries that were refused, or a database that rejects writes.
+   * - `refused`: signed deliveries that were rejected, or a database that rejects writes.
    * - `ignored`: events without a handler, and events of unknown types.
-   * - `poll`: whether polls can read the list.
-   * - `coverage`: whether the list proves that nothing is missing.
+   * - `poll`: whether polls can read the service's event list.
+   * - `coverage`: whether the event list proves that nothing is missing.
    * - `gaps`: open gaps.
    * - `owed`: overdue movements of your app. Present only if `findOwed` has run.
    */
@@ -89,6 +88,6 @@ function toVerdict(
   if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event has been processed yet.' };
   if (neutral !== '')
     return { tone: 'neutral', verdict: `Nothing is overdue. Not verified yet: ${neutral}.` };
-  const proven = `The list proves that nothing is missing up to ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
+  const proven = `The event list proves that nothing is missing up to ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
   return { tone: 'ok', verdict: `All is well. Nothing is overdue. ${proven}` };
 }

@@ -1,4 +1,3 @@
-/** The limits that `health` applies, and their defaults. */
 import { boolean, inboxWith, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions } from '../core/runtime.js';
@@ -10,9 +9,9 @@ export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 
 export interface HealthLimits {
   /** How long events can be due, leases can be expired, or polls can fail before a check fails. @default 300_000 */
   readonly dueMs?: number | undefined;
-  /** The maximum age of the last poll, and of the time up to which nothing is missing. @default 3_600_000 */
+  /** The maximum age of the last poll, and of the time up to which no event is missing. @default 3_600_000 */
   readonly provenMs?: number | undefined;
-  /** How many dead events to allow. @default 0 */
+  /** The maximum number of dead events with which the inbox still counts as healthy. @default 0 */
   readonly maxDead?: number | undefined;
   /** If true, an inbox is unhealthy until a poll has run. @default false */
   readonly requirePoll?: boolean | undefined;

@@ -6,7 +6,7 @@ import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './
 
 /** Two route handlers that return a `Response`. The responses contain no messages, ids or times. */
 export interface HealthRoutes {
-  /** The route for monitoring, such as `/healthz`. Returns 200 if every check is healthy, otherwise 503, and the checks. */
+  /** The route for monitoring, such as `/healthz`. Returns the checks, with a 200 if all are healthy, otherwise a 503. */
   readonly health: () => Promise<Response>;
   /** The route for load balancers, such as `/readyz`. Returns 200 if the inbox can be read, otherwise 503. */
   readonly ready: () => Promise<Response>;

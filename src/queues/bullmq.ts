@@ -32,7 +32,7 @@ export interface BullJobLike {
 
 /**
  * Creates a queue that adds each event to a BullMQ `Queue` as one job. The job's name is the event's type. If a job was
- * lost, or if it failed and has no attempts left, `redrive()` adds a new job for its event. See docs/queues.md for a
+ * lost, or if a job failed and has no attempts left, `redrive()` adds a new job for the event. See docs/queues.md for a
  * complete program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
@@ -44,7 +44,7 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
   });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
-    // BullMQ refuses ids with a colon, and ids that are integers.
+    // BullMQ rejects ids with a colon and ids that are integers.
     const jobId = `event-${encodeURIComponent(event.id)}`;
     // BullMQ ignores a new job while it keeps a finished job with the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
@@ -56,8 +56,8 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
 /**
  * Returns the processor for a BullMQ `Worker`. The processor handles the job's event and returns the outcome's kind. If the
  * event must be retried, the processor throws, and BullMQ retries the job. If another process is running the event, or if
- * the event failed and isn't due yet, the processor delays the job by up to a minute. BullMQ doesn't count such a delay as
- * an attempt.
+ * the event failed and isn't due yet, the processor delays the job by up to a minute. Such a delay doesn't use up an
+ * attempt.
  *
  * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
  * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
@@ -81,7 +81,7 @@ export function bullmqProcessor(
   };
 }
 
-/** The longest delay of a job, in ms. If you requeue its event during the delay, the event waits no longer than this. */
+/** In ms. An event that you requeue during the delay of its job waits no longer than this. */
 const MAX_DELAY_MS = 60_000;
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);

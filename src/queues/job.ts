@@ -8,8 +8,8 @@ import type { Receiver } from '../receiver/receiver.js';
 /** Options that all queues share. */
 export interface QueueOptions {
   /**
-   * How long to wait for the queue engine, in ms. If the engine doesn't respond in time, the delivery gets a 503. The
-   * engine might add the job later, but the job's id and the inbox make sure that the event takes effect only once.
+   * How long to wait for the queue engine, in ms. After that, the delivery gets a 503. The engine might still add the job
+   * later, but the event takes effect only once.
    *
    * @default 5_000
    */
@@ -18,10 +18,7 @@ export interface QueueOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/**
- * Creates a queue that rejects if its engine doesn't respond in time. Some clients wait indefinitely for a server
- * that is down.
- */
+/** Rejects if the engine doesn't respond in time, because some clients wait indefinitely for a server that is down. */
 export function toQueue(
   addJob: (event: UnknownEvent, data: JobData) => Promise<void>,
   { timeoutMs, ...given }: { readonly timeoutMs: number; readonly runtime: RuntimeOptions },
@@ -40,12 +37,12 @@ export function toQueue(
   };
 }
 
-/** Outcomes that have an error, but that a retry would not change. */
+/** These outcomes have an error, but a retry would not change them. */
 const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
 /** The data of a job. */
 export interface JobData {
-  /** The event's JSON as it arrived. It is a string because queue engines change some JSON values and refuse others. */
+  /** The event's JSON as it arrived, kept as a string because queue engines change or reject some JSON values. */
   readonly event: string;
   /** The trace context of the span that enqueued the event, as a W3C `traceparent`. */
   readonly traceparent?: string | undefined;
@@ -58,7 +55,7 @@ export function assertReceiver(where: string, receiver: WorkerReceiver): void {
   readOptions(where, { receiver }, { receiver: required(withMethods('a receiver', ['handle'])) });
 }
 
-/** Handles a job's event. If the engine must retry the job, this rejects with the outcome's error. */
+/** Rejects with the outcome's error if the engine must retry the job. */
 export async function runJob(
   receiver: WorkerReceiver,
   { event: json, traceparent }: JobData,

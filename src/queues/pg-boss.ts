@@ -43,10 +43,10 @@ export interface PgBossQueueOptions extends QueueOptions {
 }
 
 /**
- * Creates a queue that adds each event as one job to a queue of pg-boss 10, 11 or 12. If a job failed and has no retries
- * left, `redrive()` replaces it with a new job for its event. The queue needs the policy `standard`, which is the default.
- * With other policies, pg-boss adds no job while another job is waiting or running, and the delivery gets a 503. See
- * docs/queues.md for a complete program.
+ * Creates a queue that adds each event as one job to a queue in pg-boss 10, 11 or 12. If a job failed and has no retries
+ * left, `redrive()` replaces the job with a new one for the same event. The queue must use the `standard` policy, which is
+ * the default. Under any other policy, pg-boss adds no job while another job is waiting or running, and the delivery gets a
+ * 503. See docs/queues.md for a complete program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
  */
@@ -59,7 +59,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const id = await toJobId(event.id);
-    // This tries twice, because the job with the same id may have been deleted between the calls.
+    // Tries twice, because the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
       if ((await boss.send(queue, data, { id })) !== null) return;
       const job = await boss.getJobById(queue, id);
@@ -67,7 +67,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
       if (job !== null) await boss.deleteJob(queue, id);
     }
     throw new Error(
-      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard'. With other policies, pg-boss adds no job while another job is waiting or running.`,
+      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard'. With any other policy, pg-boss adds no job while another job is waiting or running.`,
     );
   }
   return toQueue(addJob, limit);
@@ -80,8 +80,8 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * set `retryBackoff`.
  *
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, because by default pg-boss runs one job at a time. If
- * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the process. Even
- * then, no event is lost.
+ * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the process but
+ * loses no event.
  *
  * @param receiver - a receiver without the option `queue`. This receiver must use the same inbox as the receivers that
  * enqueue the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
@@ -96,9 +96,8 @@ export function pgBossProcessor(
     const failure = ends.find((end) => end.status === 'rejected');
     if (failure === undefined) return;
     const finished = jobs.filter((_, index) => ends[index]?.status === 'fulfilled');
-    // If this function rejects, pg-boss fails all jobs of the batch that are not complete yet. If this function failed
-    // single jobs and resolved, pg-boss would complete the whole batch, including jobs that another worker has taken in the
-    // meantime.
+    // Rejecting makes pg-boss fail only the jobs that are not complete. If this failed individual jobs and then resolved,
+    // pg-boss would complete the whole batch, including jobs that another worker has taken in the meantime.
     const [first] = finished;
     if (first !== undefined) {
       await boss.complete(
@@ -106,15 +105,14 @@ export function pgBossProcessor(
         finished.map(({ id }) => id),
       );
     }
-    // The error contains only the code, because pg-boss stores errors as jsonb, which refuses some strings, and because
-    // errors must not contain payloads.
+    // Only the code, because errors must not contain payloads, and the jsonb that stores errors rejects some strings.
     throw new Error(failure.reason instanceof StablehooksError ? failure.reason.code : 'ERR_HANDLER_FAILED');
   };
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
 
-/** Returns a UUID, as pg-boss needs, made from the SHA-256 hash of the event's id. It has version 8 (RFC 9562). */
+/** pg-boss needs a UUID. This one has version 8 (RFC 9562). */
 async function toJobId(id: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
   const hex = toHex(new Uint8Array(digest));

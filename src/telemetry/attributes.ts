@@ -1,13 +1,11 @@
-/** The attributes with which spans and metrics describe events, outcomes and polls. */
 import type { Attributes } from '@opentelemetry/api';
 import { isEventType, type UnknownEvent } from '../core/events.js';
 import type { PollSummary } from '../receiver/layers.js';
 import type { Outcome } from '../receiver/outcome.js';
 
-/** Replaces rare values, as in the semantic conventions, so that there are not too many time series. */
+/** Replaces rare values, as in the semantic conventions, to limit the number of time series. */
 const OTHER = '_OTHER';
 
-/** Returns an event's type, or `_OTHER` for a type that this release does not know. */
 export function typeOf({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }
@@ -16,7 +14,6 @@ export function nameOf(operation: string, event: UnknownEvent | undefined): stri
   return event !== undefined && isEventType(event.type) ? `${operation} ${event.type}` : operation;
 }
 
-/** Returns an error's code, such as `ERR_HANDLER_FAILED`, `ECONNREFUSED` or `57P01`, or `_OTHER`. */
 export function codeOf(error: unknown): string {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof code === 'string' && /^[A-Z\d_]{2,40}$/.test(code) ? code : OTHER;

@@ -1,4 +1,3 @@
-/** The gauges of the inbox, which are read each time metrics are collected. */
 import type { Attributes, BatchObservableResult, Observable } from '@opentelemetry/api';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
@@ -6,7 +5,7 @@ import { HEALTH_CHECKS } from '../health/checks.js';
 import { type Health, health } from '../health/health.js';
 import type { HealthInbox, HealthLimits } from '../health/options.js';
 
-/** How long to wait for an inbox, in ms. There is a limit because exporters wait for metrics indefinitely. */
+/** In ms. Exporters wait for metrics indefinitely. */
 const READ_TIMEOUT_MS = 5_000;
 
 const LEVELS = { ok: 0, neutral: 0, warning: 1, failing: 2 } as const;
@@ -15,7 +14,6 @@ export class Inboxes {
   readonly #common: Attributes;
   readonly #runtime: Runtime;
   readonly #limits: HealthLimits;
-  /** The inboxes of all receivers that are not closed. */
   readonly open = new Set<Inbox<unknown>>();
 
   constructor(common: Attributes, runtime: Runtime, limits: HealthLimits) {
@@ -24,7 +22,7 @@ export class Inboxes {
     this.#limits = limits;
   }
 
-  /** Reads the inboxes, and exports the worst value from the inboxes that respond in time. */
+  /** Exports the worst value from the inboxes that respond in time. */
   async observe(
     result: BatchObservableResult,
     { events, oldest, level }: Readonly<Record<'events' | 'oldest' | 'level', Observable>>,

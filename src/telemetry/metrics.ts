@@ -1,12 +1,10 @@
-/** Creates the seven instruments that measure receivers, pollers and inboxes. */
 import { type Meter, type MeterProvider, metrics } from '@opentelemetry/api';
 import type { Inboxes } from './inbox-gauges.js';
 import { safely } from './spans.js';
 
-/** The histogram buckets for durations, in seconds, from the semantic conventions. */
+/** In seconds, from the semantic conventions. */
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** The histogram buckets for ages, in seconds. They range from a prompt delivery to a delay of several days. */
 const AGES = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 10_800, 43_200, 86_400, 604_800];
 
 type Instruments = ReturnType<typeof createInstruments>;

@@ -32,12 +32,7 @@ export interface OpenTelemetryOptions {
   readonly meterProvider?: MeterProvider | undefined;
   /** Attributes to add to every span and metric, such as a name that identifies this receiver. @default none */
   readonly attributes?: Attributes | undefined;
-  /**
-   * Whether to check the health of the inbox and count its events each time metrics are collected. All processes that share
-   * an inbox and have this option export the same numbers.
-   *
-   * @default true
-   */
+  /** Whether to export inbox health and event counts. Processes that share an inbox export the same values. @default true */
   readonly inboxMetrics?: boolean | undefined;
   /** The limits beyond which a health check of the inbox fails. @default the defaults of `health` */
   readonly healthLimits?: HealthLimits | undefined;
@@ -45,10 +40,10 @@ export interface OpenTelemetryOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Outcomes that need a person's attention. Spans of these outcomes have the status ERROR. */
+/** Outcomes that need a person's attention, so their spans have the status ERROR. */
 const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies Outcome['kind'][];
 
-/** The error code of a handler that threw `RetryLater`. Such a handler did not fail. */
+/** A handler that threw `RetryLater` did not fail. */
 const LATER = 'ERR_HANDLER_LATER';
 
 /**
@@ -79,7 +74,6 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const inboxes = new Inboxes(common, runtime, readLimits('openTelemetry', healthLimits));
   const measure = createMeasure(meterProvider, inboxes);
 
-  /** Returns the name, kind and attributes of a new span, as in the semantic conventions for messaging. */
   function toStart(operation: string, type: 'receive' | 'process', event?: UnknownEvent): SpanStart {
     return {
       name: nameOf(operation, event),

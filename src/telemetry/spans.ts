@@ -1,4 +1,3 @@
-/** Runs parts of a receiver in spans. Errors in a tracer, sampler or processor do not affect these parts. */
 import {
   context,
   diag,
@@ -17,7 +16,7 @@ export interface SpanStart extends SpanOptions {
   readonly name: string;
 }
 
-/** Runs work in a span, synchronously if the work is synchronous. `onEnd` is called even if the span can't be started. */
+/** Runs synchronous work synchronously, and calls `onEnd` even if the span can't be started. */
 export function inSpan<Result>(
   tracer: Tracer,
   { name, ...options }: SpanStart,
@@ -50,13 +49,13 @@ export function inSpan<Result>(
   return running as Result;
 }
 
-/** Marks a span as failed. The error's message is left out, because it can contain a payload. */
+/** The error's message is left out, because it can contain a payload. */
 export function setError(span: Span | undefined, code: string): void {
   span?.setAttribute('error.type', code);
   span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Calls a provider, sampler or processor. If it throws, the error goes to OpenTelemetry's diagnostic logger. */
+/** An error in a provider, sampler or processor must not affect the receiver. */
 export function safely<Value>(call: () => Value): Value | undefined {
   try {
     return call();

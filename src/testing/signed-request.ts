@@ -10,10 +10,10 @@ export interface SignedRequestOptions extends SignatureFormat {
   readonly header?: string | undefined;
 }
 
-/** A type of bytes that `fetch` accepts in every release of TypeScript, even without `@types/node`. */
+/** Bytes that `fetch` accepts in every release of TypeScript, even without `@types/node`. */
 type Bytes = ReturnType<TextEncoder['encode']>;
 
-/** A delivery as the service sends it. Pass it to `fetch(url, signed)` or to Fastify's `inject(signed)`. */
+/** A delivery, as the service sends it. Pass it to `fetch(url, signed)` or to Fastify's `inject(signed)`. */
 export interface SignedRequest {
   readonly method: 'POST';
   readonly url: string;
@@ -25,8 +25,7 @@ export interface SignedRequest {
 }
 
 /**
- * Creates a delivery, and signs it the way the service does. If you pass bytes instead of an event, the body is these
- * bytes, unchanged.
+ * Creates a delivery that is signed the way the service signs it. If you pass bytes, they become the body unchanged.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *

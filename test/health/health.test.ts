@@ -483,7 +483,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   expect((await check()).checks.poll).toMatchObject({
     ...{ tone: 'failing' },
     message: expect.stringMatching(
-      /^Polls have failed to read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
+      /^Polls have failed to read the event list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
     ),
   });
   await savePoll({ watermark: START, lastAttempt: { ...lastAttempt, at: clock.now } });

@@ -85,7 +85,7 @@ const CALM: readonly Calm[] = [
     minute: (world, minute) => (minute <= 3 ? world.push() : undefined),
     ...{
       tone: 'ok',
-      verdict: /^All is well\. Nothing is overdue\. The list proves that nothing is missing/,
+      verdict: /^All is well\. Nothing is overdue\. The event list proves that nothing is missing/,
     },
   },
   {
@@ -195,7 +195,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'poll',
       from: 105,
-      message: /^Polls have failed to read the list since \S+T10:4\S+\. ERR_API_STATUS: .*401/,
+      message: /^Polls have failed to read the event list since \S+T10:4\S+\. ERR_API_STATUS: .*401/,
     },
   },
   {

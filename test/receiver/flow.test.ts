@@ -101,9 +101,9 @@ describe('orderingKey', () => {
       },
       /the key is broken/,
     ],
-    ['returns an empty string', () => '', /1 to 512 UTF-8 bytes/],
-    ['returns more than 512 bytes', () => 'é'.repeat(257), /1 to 512 UTF-8 bytes/],
-    ['returns a control character', () => 'a\u0000b', /without control characters/],
+    ['returns an empty string', () => '', /1 to 512 bytes long in UTF-8/],
+    ['returns more than 512 bytes', () => 'é'.repeat(257), /1 to 512 bytes long in UTF-8/],
+    ['returns a control character', () => 'a\u0000b', /no control characters/],
     ['is async', async () => 'a', /orderingKey must return/],
     [
       'returns another key at each call',
