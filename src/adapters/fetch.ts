@@ -13,7 +13,7 @@ import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 
 const FIX =
-  'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers. Register the receiver above Node parsers such as express.json.';
+  'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers. Register the receiver before any body parser, such as express.json.';
 
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {

@@ -19,7 +19,7 @@ export interface ListAnswer extends ListQuery {
   readonly size: number;
   /** The events by id, in the order in which the response lists them. */
   readonly events: ReadonlyMap<string, EventKey>;
-  /** Creation times in epoch ms; `null` if that time is unreadable too. Elements of other event types are left out. */
+  /** Creation times in epoch ms; `null` if the time is unreadable too. Omits elements whose type the query did not ask for. */
   readonly unreadable: readonly (number | null)[];
   /** When the service responded, by its own clock, in epoch ms; `null` if the response doesn't say. */
   readonly servedAt: number | null;

@@ -56,7 +56,7 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   /** The oldest event according to the last survey that saw the whole list; `null` if the list was empty. */
   readonly oldest: OldestListed | null;
   readonly seen: SeenAnswers;
-  /** The span that a larger response would confirm. */
+  /** The span that a response with more events would confirm. */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
   /** Whether the list still has its unconfirmed size although known events are missing. If so, that size is a cap. */
   readonly isCut: boolean;

@@ -8,7 +8,7 @@ export interface Advance {
   readonly state: PollState;
   /** Whether everything between the old and the new watermark is proven, and no event was late or refused. */
   readonly proven: boolean;
-  /** Whether the only thing left unproven is a span that a larger response would confirm. */
+  /** Whether the only thing left unproven is a span that a response with more events would confirm. */
   readonly unconfirmed: boolean;
   readonly reason: GapReason;
   readonly opened: readonly StoredGap[];

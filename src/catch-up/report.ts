@@ -14,7 +14,7 @@ export interface PollReport {
   /** Whether this poll neither opened nor extended a gap, and left nothing unconfirmed. */
   readonly proven: boolean;
   /**
-   * Whether this poll left only one thing unproven: a span that a larger response would confirm. Nothing suggests that
+   * Whether this poll left only one thing unproven: a span that a response with more events would confirm. Nothing suggests that
    * events are missing in that span.
    */
   readonly unconfirmed: boolean;

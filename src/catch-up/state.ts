@@ -154,7 +154,7 @@ export interface PollState {
   readonly oldest: OldestListed | null;
   /** What the poller has learned from the list's responses. @default nothing yet */
   readonly seen?: SeenAnswers | undefined;
-  /** The span that a larger response would confirm. @default none */
+  /** The span that a response with more events would confirm. @default none */
   readonly unconfirmed?: Unconfirmed | null | undefined;
   /** The codes of the problems that made the last poll doubtful. @default none */
   readonly doubts?: readonly string[] | undefined;

@@ -72,7 +72,7 @@ function endOfElement(text: string, start: number): number {
     else if (depth === 0 && (character === ',' || character === ']')) return at;
     else if (character === ']' || character === '}') depth -= 1;
   }
-  throw new SyntaxError('The list does not end.');
+  throw new SyntaxError('The closing bracket of the list is missing.');
 }
 
 function endOfString(text: string, start: number): number {

@@ -135,7 +135,7 @@ export interface Inbox<Tx = undefined> {
    *
    * If several processes claim an event at the same time, exactly one claim returns `claimed`. An event can't be claimed if
    * it is `done` or `dead`, if its lease hasn't expired, or if it is `failed` and isn't due yet. Only a claim that returns
-   * `claimed` uses up an attempt. A claim changes something only if it returns `claimed` or `waiting`. A claim never waits
+   * `claimed` uses up an attempt. A claim changes the inbox only if it returns `claimed` or `waiting`. A claim never waits
    * for a handler: it returns `leased` if the event's transaction is open, or if another call is changing the event.
    *
    * A `key` is stored with the event and replaces any earlier key. While another event with the same key has an unexpired

@@ -63,7 +63,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
 type DrizzleClient = { readonly [Name in 'getConnection' | 'connect']?: () => Promise<DrizzleConnection> };
 
 interface DrizzleConnection {
-  /** If an error is given, a pool from `pg` closes the connection. */
+  /** If you pass an error, a `pg` pool closes the connection instead of reusing it. */
   release(error?: Error): void;
   /** Only connections from `mysql2` have this method. */
   destroy?(): void;

@@ -21,7 +21,7 @@ export interface PgPoolLike<Client = PgClientLike> extends PgLike {
 export interface PgClientLike extends PgLike {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** Returns the client to the pool. If an error is given, the pool closes the client. */
+  /** Returns the client to the pool. If you pass an error, the pool closes the client instead of reusing it. */
   release(error?: Error): void;
 }
 

@@ -33,4 +33,4 @@ export function emptyBody(): RequestError {
 }
 
 const EMPTY =
-  'The body is empty. Either a parser or middleware read it before the receiver did, or a proxy or the framework dropped it (SvelteKit drops a body that has no content-type). Pass the unread request to the receiver. Register the receiver above Node parsers such as express.json.';
+  'The body is empty. Either a parser or middleware read it before the receiver did, or a proxy or the framework dropped it (SvelteKit drops a body that has no content-type). Pass the unread request to the receiver. Register the receiver before any body parser, such as express.json.';

@@ -47,7 +47,7 @@ export interface Finding {
   readonly id: string;
   /** The event's type; `null` when only the ledger has the id. */
   readonly type: string | null;
-  /** When the event was created, in ISO 8601; `null` when only the ledger has the id, or when the event was pruned. */
+  /** The time at which the event was created, in ISO 8601; `null` if only the ledger has the id or if the event was pruned. */
   readonly createdAt: string | null;
   /** The event's state in the inbox; `null` when the inbox doesn't have the event. */
   readonly state: InboxState | null;

@@ -69,7 +69,7 @@ describe('a body that was read before, or that something else ends', () => {
 
       const message = await expectUnavailable(await deliverTo(createServer(app)), outcomes);
 
-      expect(message).toMatch(/parser.*above Node parsers such as express\.json/);
+      expect(message).toMatch(/parser.*before any body parser, such as express\.json/);
     },
   );
 

@@ -35,7 +35,7 @@ export async function readEffects(database: string, sql: string): Promise<readon
   } catch (error) {
     if (error instanceof CommandError) throw error;
     const message = redact(toPlain(error instanceof Error ? error.message : String(error)));
-    throw usageError(`The query of --effects failed: ${message}. Check the query and --database.`, {
+    throw usageError(`The --effects query failed: ${message}. Check the query and --database.`, {
       cause: error,
     });
   }

@@ -298,7 +298,7 @@ export function discardCommand(): Command {
     ),
     DISCARDABLE,
   )
-    .requiredOption('--by <name>', 'who discards the events', parseText(200))
+    .requiredOption('--by <name>', 'name of the person who discards the events', parseText(200))
     .requiredOption('--reason <text>', 'why the events must not run', parseText(1_000));
   return addAction(command, discard, [
     "stablehooks inbox discard evt_01 --inbox app.db --by ada --reason 'booked by hand'",

@@ -215,7 +215,7 @@ interface PruneFlags extends InboxFlags {
 function pruneCommand(): Command {
   const command = addInboxFlags(
     new Command('prune').description(
-      'delete the JSON of done events but keep their ids, so that redeliveries are recognised as duplicates',
+      'delete the JSON of events that are done but keep their ids, so that redeliveries are recognised as duplicates',
     ),
   )
     .requiredOption(

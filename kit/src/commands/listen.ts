@@ -155,7 +155,7 @@ async function forward(
 
   const kept =
     flags.inbox === undefined
-      ? 'The state is lost when this command ends; pass --inbox to keep it.'
+      ? 'Delivery state is kept in memory and lost when this command exits. Pass --inbox to keep it.'
       : `The state is in ${flags.inbox}.`;
   printer.note(
     `Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Press Ctrl-C to stop.`,

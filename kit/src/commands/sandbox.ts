@@ -89,7 +89,7 @@ export function sandboxCommand(): Command {
     )
     .option(
       '--token-file <file>',
-      'file with the token that requests must send (environment: STABLEHOOKS_TOKEN)',
+      'file with the token that requests must include (environment: STABLEHOOKS_TOKEN)',
     )
     .option('--secret-file <file>', 'file with the secret to sign with (environment: STABLEHOOKS_SECRET)')
     .option('--seed <number>', 'repeat the ids and faults of an earlier run that used this seed', parseWhole);

@@ -54,7 +54,7 @@ async function describeFault(
   { headers, body }: JudgedAttempt,
   { secret, signatureHeader, encoding, prefix }: Signing,
 ): Promise<string> {
-  if (fault === 'corruptSignature') return 'The sandbox sent a wrong signature (fault corruptSignature).';
+  if (fault === 'corruptSignature') return 'The sandbox sent an invalid signature (fault corruptSignature).';
   const explanation = await explainSignature({
     ...{ body, signature: headers[signatureHeader] ?? '', secret: new TextEncoder().encode(secret) },
     format: { encoding, prefix },

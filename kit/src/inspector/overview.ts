@@ -133,7 +133,7 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
   {
     'wrongly-accepted': [
       'accepted despite a wrong signature. The endpoint does not verify signatures. Fix that first.',
-      'No delivery with a wrong signature was accepted.',
+      'No delivery with an invalid signature was accepted.',
     ],
     refused: [
       'refused by the endpoint. Open an event to see why, and what to change.',
@@ -176,7 +176,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
     checks.unshift({ name: 'dropped', tone: 'bad', message, count: exhausted, since: null, causes: [] });
   }
   const findings = [
-    ...(forged > 0 ? [`${countOf(forged, 'event')} accepted with a wrong signature`] : []),
+    ...(forged > 0 ? [`${countOf(forged, 'event')} accepted with an invalid signature`] : []),
     ...(missing > 0
       ? [
           `${inWords(missing)} of ${countOf(kept + exhausted + delivered, 'event')} not accepted by the endpoint`,

@@ -64,9 +64,9 @@ export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswe
 function meaningOf(answer: EndpointAnswer): string | undefined {
   const fault = faultOf(answer);
   if (fault !== undefined && isDelivered(answer))
-    return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
+    return `accepted even though the sandbox sent an invalid signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `correctly rejected: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
+    return `correctly rejected: the sandbox sent an invalid signature (fault ${fault}). The sandbox may retry the delivery. The output of the sandbox shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)

@@ -7,7 +7,7 @@ import { decimal, milliseconds, oneOf, readOptions, secret } from './validation.
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
-  /** The token that requests must send as `Authorization: Bearer …`. @default 'sandbox-token' */
+  /** The token that requests must include as `Authorization: Bearer …`. @default 'sandbox-token' */
   readonly token?: string | undefined;
   /** The secret to sign deliveries with, unless an endpoint sets a different secret. @default 'sandbox-secret' */
   readonly secret?: string | undefined;

@@ -54,7 +54,9 @@ describe.concurrent('listen', () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();
     const first = listen(endpoint.url, { env: service.env });
-    await first.printed('The state is lost when this command ends; pass --inbox to keep it.');
+    await first.printed(
+      'Delivery state is kept in memory and lost when this command exits. Pass --inbox to keep it.',
+    );
     const [id = ''] = fire(service.sandbox, 1);
     await first.printed(id);
     first.interrupt();

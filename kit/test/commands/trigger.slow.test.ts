@@ -63,7 +63,7 @@ describe.concurrent('trigger', () => {
         [
           fault,
           `401 ERR_SIGNATURE_MISMATCH (fault ${fault})`,
-          `1 × correctly rejected: the sandbox sent a wrong signature (fault ${fault})`,
+          `1 × correctly rejected: the sandbox sent an invalid signature (fault ${fault})`,
           false,
         ] as const,
     ),

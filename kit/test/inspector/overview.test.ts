@@ -83,7 +83,7 @@ test('an event accepted with a wrong signature is not called one that was not ac
   sandbox.emit('transfer.settled');
   await sandbox.settled();
   const { tone, verdict } = await inspect(fromSandbox(sandbox))();
-  expect([tone, verdict]).toEqual(['bad', 'Needs you: 1 event accepted with a wrong signature.']);
+  expect([tone, verdict]).toEqual(['bad', 'Needs you: 1 event accepted with an invalid signature.']);
 });
 
 test('the faults that can still occur are named, without used ones and without durations of other faults', async () => {
