@@ -125,16 +125,19 @@ test('the documented commands print what their transcripts show', async () => {
   }
 
   const steps = readSteps(await readFile(`${ROOT}docs/command-line.md`, 'utf8'));
-  for (const step of steps) {
-    // It runs what the inbox of the app has, in the app.
-    const to = step.command.includes(' inbox run ') ? `${appServer.url}/hooks` : endpoint;
-    const command = step.command.replaceAll(ENDPOINT, to).replaceAll(IDS, (id) => actual.get(id) ?? id);
-    const printed = (await runLine(command, step)).replaceAll(endpoint, ENDPOINT);
-    expect(`$ ${step.command}\n${normalise(printed)}`).toBe(`$ ${step.command}\n${normalise(step.output)}`);
-    const ids = printed.match(IDS) ?? [];
-    for (const [index, id] of (step.output.match(IDS) ?? []).entries()) actual.set(id, ids[index] ?? id);
+  try {
+    for (const step of steps) {
+      // It runs what the inbox of the app has, in the app.
+      const to = step.command.includes(' inbox run ') ? `${appServer.url}/hooks` : endpoint;
+      const command = step.command.replaceAll(ENDPOINT, to).replaceAll(IDS, (id) => actual.get(id) ?? id);
+      const printed = (await runLine(command, step)).replaceAll(endpoint, ENDPOINT);
+      expect(`$ ${step.command}\n${normalise(printed)}`).toBe(`$ ${step.command}\n${normalise(step.output)}`);
+      const ids = printed.match(IDS) ?? [];
+      for (const [index, id] of (step.output.match(IDS) ?? []).entries()) actual.set(id, ids[index] ?? id);
+    }
+  } finally {
+    for (const running of background) running.interrupt();
+    await Promise.all(background.map(({ ended }) => ended));
   }
-  for (const running of background) running.interrupt();
-  await Promise.all(background.map(({ ended }) => ended));
   expect(new Set(steps.map(({ command }) => command.split(' ')[1])).size).toBeGreaterThan(10);
 });
