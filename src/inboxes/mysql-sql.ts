@@ -1,7 +1,7 @@
 /** MariaDB and MySQL run the same SQL. */
 import { readOptions } from '../core/options.js';
 import { PREFIX_RULE } from './name-rule.js';
-import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter, withoutEvents } from './selection.js';
+import { AHEAD_MS, columnsOf, IGNORED, type PageQuery, selectionWriter } from './selection.js';
 import { VERSION } from './server-inbox.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
@@ -441,8 +441,7 @@ WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
     list(query: PageQuery): string {
       // Finds the page in the index before it reads the rows, because a single query would read the whole index.
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
-      const columns = query.withEvents ? record : withoutEvents(record);
-      return `SELECT ${columns} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
+      return `SELECT ${columnsOf(record, query)} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
 ORDER BY received_at ${direction}, id ${direction}`;
     },
   };

@@ -44,9 +44,11 @@ interface Dialect {
 /** Discarded events have a history, and imported and pruned events have no JSON. */
 export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
 
-/** Replaces the event with an empty text, but leaves NULL for a pruned event. */
-export const withoutEvents = (record: string) =>
-  record.replace('event AS json', "CASE WHEN event IS NULL THEN NULL ELSE '' END AS json");
+/** The columns of a record. If events are left out, an empty text stands for an event, so pruned events still have none. */
+export const columnsOf = (record: string, { withEvents }: Pick<PageQuery, 'withEvents'>) =>
+  withEvents
+    ? record
+    : record.replace('event AS json', "CASE WHEN event IS NULL THEN NULL ELSE '' END AS json");
 
 export function selectionWriter({
   events,
@@ -78,8 +80,8 @@ export function selectionWriter({
 
   return {
     /** Reads each state separately from the index on states. */
-    list({ selection, limit, after, order, withEvents }: PageQuery, some?: string): string {
-      const columns = some ?? (withEvents ? record : withoutEvents(record));
+    list(query: PageQuery, columns = columnsOf(record, query)): string {
+      const { selection, limit, after, order } = query;
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
       const received = `(SELECT received_at FROM ${events} WHERE id = :after)`;
       // MySQL uses only the first condition to find the place in the index.

@@ -17,6 +17,7 @@ import {
 } from '../io/inbox-filter.js';
 import { countOf, EXIT, formatDuration, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import { addAction, type CommandContext, parseDuration, parseText, readInput } from '../io/settings.js';
+import { describeUnknownStep, unknownSteps } from '../io/unknown-steps.js';
 import { toShellWord } from '../shell-word.js';
 
 interface RequeueFlags extends SelectionFlags {
@@ -96,16 +97,6 @@ async function checkStatements(
   throw usageError(
     `${toPlain(id)} has no step ${toPlain(wrong)} without a result. See \`stablehooks inbox show\`.`,
   );
-}
-
-/** A step that began but recorded no result may have taken effect. */
-async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonly string[]> {
-  return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
-}
-
-function describeUnknownStep(step: string): string {
-  const name = toPlain(step);
-  return `its step ${name} began but recorded no result. Check whether the effect of the step happened, then pass --step ${name}=done or --step ${name}=again.`;
 }
 
 export async function noteSkipped(

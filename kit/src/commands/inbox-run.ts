@@ -15,6 +15,7 @@ import { countOf, EXIT, type ExitCode, interruptedExit, nameSome, toPlain } from
 import { type Runnable, toClaimOptions, toFailOptions } from '../io/run-by-hand.js';
 import { createSender, type Sender } from '../io/sender.js';
 import { addAction, addSecretFlags, type CommandContext, parseEndpoint, parseWait } from '../io/settings.js';
+import { describeUnknownStep, unknownSteps } from '../io/unknown-steps.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
 
 interface RunFlags extends SelectionFlags {
@@ -40,8 +41,15 @@ export function runCommand(): Command {
 async function run(context: CommandContext<RunFlags>) {
   const { args, flags, settings, printer } = context;
   const sender = await createSender(flags.to, settings, flags.timeout);
-  return changeSelected({ args, flags, printer, states: RUNNABLE, done: 'sent' }, (inbox, { ids }) =>
-    sendAll(context, { ids, inbox, sender }),
+  return changeSelected(
+    {
+      ...{ args, flags, printer, states: RUNNABLE, done: 'sent' },
+      async skips(inbox, id) {
+        const [step] = await unknownSteps(inbox, id);
+        return step === undefined ? undefined : `${toPlain(id)}: ${describeUnknownStep(step)}`;
+      },
+    },
+    (inbox, { ids }) => sendAll(context, { ids, inbox, sender }),
   );
 }
 
@@ -146,6 +154,11 @@ async function takeOrNote(
     printer.note(
       `${toPlain(id)} was skipped: its stored text cannot be read. Ask the service to deliver it again.`,
     );
+    return undefined;
+  }
+  const [step] = await unknownSteps(inbox, id);
+  if (step !== undefined) {
+    printer.note(`${toPlain(id)} was skipped: ${describeUnknownStep(step)}`);
     return undefined;
   }
   printer.note(

@@ -235,6 +235,28 @@ test('a dry run counts only what the run would change, and says why it would lea
   }
 });
 
+test('inbox run names the step whose effect is unknown as the reason to skip an event, and its dry run does not count it', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  using inbox = await openSqlite(path);
+  const claimed = await inbox.claim(exampleEvent('redeem.failed', { id: 'halfway' }), {
+    ...{ leaseMs: 60_000, origin: 'push' },
+  });
+  if (claimed.state !== 'claimed') throw new Error(claimed.state);
+  await inbox.saveStep?.(claimed.lease, 'payout', null);
+  await inbox.fail(claimed.lease, { retryAfterMs: null, error: 'no' });
+  const args = ['inbox', 'run', 'halfway', '--inbox', path, '--to', 'http://127.0.0.1:9/hooks'];
+  const why = 'its step payout began but recorded no result';
+  expect(await run([...args, '--dry-run'])).toMatchObject({
+    stdout: '0 events would be sent. Nothing was changed.\n',
+    stderr: expect.stringContaining(`halfway: ${why}`),
+    exitCode: 1,
+  });
+  const real = await run(args);
+  expect(real.stderr).toContain(`halfway was skipped: ${why}`);
+  expect(real.exitCode).toBe(1);
+});
+
 test('a search of payloads says how many events it could not read, and an empty selection how many there are', async () => {
   await using folder = await makeFolder();
   const path = folder.at('app.db');
